@@ -36,9 +36,9 @@ def main() -> int:
     if asked.one:
         print(json.dumps(_played(asked.runs[0], asked.cases)))
         return 0
-    from evopolicygym.records.run_names import runs_meant
+    from evopolicygym.records.reader import expand_runs
 
-    runs = runs_meant(asked.runs)
+    runs = expand_runs(asked.runs)
     verdicts = [_row(run, python, asked.cases) for run in runs for python in asked.python or [sys.executable]]
     return int(any("different" in row for row in verdicts))
 

@@ -20,7 +20,7 @@ from evopolicygym.analysis.published.score_tables import AGENT, paper
 from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.core.score import estimate
 from evopolicygym.core.task import Anchor
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs
 from evopolicygym.specs import catalog
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from cmaes import CMA
 
-from evopolicygym.agents.builtin.reference import lay
+from evopolicygym.agents.builtin.reference import write_reference
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.spaces import action_reader, to_schema
 from evopolicygym.core.task import EnvironmentSpec, TaskText
@@ -128,7 +128,7 @@ def load(name: str, loaded: dict[str, ModuleType] = {}) -> ModuleType:  # noqa: 
     if name not in loaded:
         system = TemporaryDirectory()
         atexit.register(system.cleanup)
-        lay(name, Path(system.name))
+        write_reference(name, Path(system.name))
         sys.path.insert(0, system.name)
         sys.modules.pop("policy", None)
         loaded[name] = import_module("policy")

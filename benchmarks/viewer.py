@@ -53,7 +53,7 @@ def long_run(root: Path, submissions: int, steps: int) -> None:
             random.normal(size=(steps + 1, 2)).astype("float32"), random.integers(0, 2, steps),
             random.normal(size=steps), [{}] * steps, frozenset(), terminated=True, truncated=False,
         )  # fmt: skip
-        folder = RunPaths(root).published(at) / EPISODES / episode_name(at)
+        folder = RunPaths(root).published_feedback(at) / EPISODES / episode_name(at)
         write_episode(folder, EpisodeFiles(trajectory, b"a word\n", b"", None, ()), Recording.TRAJECTORY)
 
 

@@ -85,13 +85,13 @@ def test_whole_run(level: str, model: ScriptedModel, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ("", "exit code 0 before it answered initialize"),
-        ("sys.exit('Usage: tool FILE')", "exit code 1 before it answered initialize"),
-        ("[print(line, end='', flush=True) for line in sys.stdin]", "refuses initialize"),
+        ("", "exited with code 0 before it answered initialize"),
+        ("sys.exit('Usage: tool FILE')", "exited with code 1 before it answered initialize"),
+        ("[print(line, end='', flush=True) for line in sys.stdin]", "rejects initialize"),
         ("talk({'initialize': [{'result': {'protocolVersion': 2}}]})", "expected 1, got 2"),
-        ("talk({'initialize': [{'error': {'code': -1, 'message': 'not\\nnow'}}]})", "refuses initialize: not now"),
-        ("talk({**READY, 'session/new': SIGN_IN, 'authenticate': NO})", "refuses authenticate: no"),
-        ("talk({**READY, 'session/new': SESSION, 'session/prompt': NO})", "refuses session/prompt: no"),
+        ("talk({'initialize': [{'error': {'code': -1, 'message': 'not\\nnow'}}]})", "rejects initialize: not now"),
+        ("talk({**READY, 'session/new': SIGN_IN, 'authenticate': NO})", "rejects authenticate: no"),
+        ("talk({**READY, 'session/new': SESSION, 'session/prompt': NO})", "rejects session/prompt: no"),
         ("talk({**READY, 'session/new': SESSION})", "before it answered session/prompt"),
     ],
 )  # fmt: skip

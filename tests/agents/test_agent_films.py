@@ -74,7 +74,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 def test_an_agent_in_its_sandbox_sees_its_film(looked: Told) -> None:
     """The real renderer's film lies beside the episode, told in the summary, readable and not writable."""
-    folder = looked.paths.published(0) / "episodes"
+    folder = looked.paths.published_feedback(0) / "episodes"
     said = looked.paths.transcript.read_text(encoding="utf-8").splitlines()
     seen = json.loads(said[-2])
     film = read_film(folder / "ep_002" / "video.mp4")
@@ -102,7 +102,7 @@ def test_a_film_that_is_changed_later_is_noticed(looked: Told, tmp_path: Path) -
     (copy.films / "train").mkdir(parents=True)
     (copy.films / "train" / "any.mp4").write_bytes(b"made later")
     before = fails(copy.root)
-    film = copy.published(0) / "episodes" / "ep_002" / "video.mp4"
+    film = copy.published_feedback(0) / "episodes" / "ep_002" / "video.mp4"
     film.chmod(0o644)
     film.write_bytes(film.read_bytes() + b"\0")
 
@@ -238,7 +238,7 @@ def test_a_run_put_down_while_it_films(tmp_path: Path) -> None:
         run.session._player.join(PATIENCE_S)
         assert run.session.state.submissions[0].published is None
         assert not run.session.state.submissions[0].missing
-    stray = run.paths.staged(0) / "episodes" / "ep_001" / "video.mp4.1.part"
+    stray = run.paths.staged_feedback(0) / "episodes" / "ep_001" / "video.mp4.1.part"
     stray.write_bytes(b"half")
     with open_run(tmp_path / "run") as again:
         submit(again, {**request, "wait": True})

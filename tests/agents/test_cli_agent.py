@@ -19,8 +19,8 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.core.run import Stage
-from evopolicygym.records.documents import decode_event, encode_event
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.core.strict_json import dumps
+from evopolicygym.records.journal import decode_event, encode_event
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs.run import resume
 from fakes import TIME, OpenRun, RunMaker
@@ -66,7 +66,11 @@ class JumpingClock:
 def test_how_a_model_fails(status: int, end: AgentEnd, tmp_path: Path) -> None:
     """The end of a tool whose model's server only fails is told apart by how that fails."""
     listener = tool.Listener(Codex(), tmp_path / "conversation.json")
-    for ended in (program.ProgramEnd({}, code=1), program.ProgramEnd({}, over="quiet"), program.ProgramEnd({}, code=0)):
+    for ended in (
+        program.ProgramEnd({}, code=1),
+        program.ProgramEnd({}, stop_reason="quiet"),
+        program.ProgramEnd({}, code=0),
+    ):
         found, message = tool._turn_end(ended, status, listener, tmp_path / "log", submitted=False, spent=False)
 
         assert (found, str(status or "HTTP") in message) == (end, True)
@@ -119,7 +123,7 @@ def test_what_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     def after(seconds: float) -> bool:
         time[0] += seconds
-        return bool(watch.over())
+        return bool(watch.stall())
 
     assert not after(9)
     listener.feed(b"something\n")
@@ -231,10 +235,10 @@ def test_usage_that_no_record_could_hold(amount: str, tmp_path: Path) -> None:
     listener = tool.Listener(Codex(), tmp_path / "conversation.json")
     said = '{"type": "turn.completed", "usage": {"input_tokens": %s, "output_tokens": 9}}\n'
     listener.feed((said % 7 + said % amount).encode())
-    ended = AgentEnded(TIME, 0, "finished", tool_usage=listener.of_this_call())
+    ended = AgentEnded(TIME, 0, "finished", tool_usage=listener.call_usage())
 
     assert decode_event(json.loads(dumps(encode_event(ended)))) == ended
-    assert listener.of_this_call()["input"] == 7
+    assert listener.call_usage()["input"] == 7
 
 
 def test_usage_of_a_conversation_that_begins_anew(tmp_path: Path) -> None:
@@ -244,10 +248,10 @@ def test_usage_of_a_conversation_that_begins_anew(tmp_path: Path) -> None:
     used = []
     for name, amount in (("one", 700), ("one", 900), ("other", 50)):
         listener = tool.Listener(Codex(), tmp_path / "conversation.json")
-        listener.recall()
+        listener.load()
         listener.feed((told % (name, amount)).encode())
-        used.append(listener.of_this_call()["input"])
-        listener.keep()
+        used.append(listener.call_usage()["input"])
+        listener.save()
 
     assert used == [700, 200, 50]
 
@@ -258,7 +262,7 @@ def test_names_of_conversations(name: str, tmp_path: Path) -> None:
     listener = tool.Listener(Codex(), tmp_path / "conversation.json")
     listener.feed(json.dumps({"type": "thread.started", "thread_id": name}).encode() + b"\n")
 
-    assert (listener.conversation, listener.known.exists()) == ("", False)
+    assert (listener.conversation, listener.state_file.exists()) == ("", False)
 
 
 @needs_bubblewrap
@@ -334,7 +338,7 @@ def test_limit_of_the_provider_pauses_a_run(tmp_path: Path) -> None:
         ("", {}, "--model NAME"),
         ("m", {"program": "no-such-tool"}, r"npm install -g @openai/codex@0\.\d+"),
         ("m", {"model_wire": "messages"}, "responses.* messages"),
-        ("m", {"max_turns": 0}, "max_turns = 0"),
+        ("m", {"max_turns": 0}, "max_turns"),
         ("m", {"quiet": 3}, "quiet"),
         ("m", {"model_url": "", "model_key": "NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE"),
     ],

@@ -13,7 +13,7 @@ from evopolicygym.analysis.results import load_results
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.run_document import run_document
-from evopolicygym.runs.config import configured_run
+from evopolicygym.runs.config import decode_run_config
 from evopolicygym.runs.preflight import program_sha256
 from evopolicygym.runs.suites.records import found
 from evopolicygym.runs.suites.suite import plan
@@ -25,7 +25,7 @@ from whole_runs import config, played, state_kept_in
 
 def agent_asked(**options: Any) -> AgentConfig:
     """Return the agent of a run that asks for it."""
-    return configured_run({"task": "cartpole", "agent": options}, "here").agent
+    return decode_run_config({"task": "cartpole", "agent": options}, "here").agent
 
 
 def test_a_label_is_kept_and_shown(tmp_path: Path) -> None:

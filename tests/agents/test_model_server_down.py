@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.agents.base import warnings_passed_on
+from evopolicygym.agents.base import forward_warnings
 from evopolicygym.agents.kit.neutral_harness import model_client
 from evopolicygym.core.agent import Workspace
 from evopolicygym.model_proxy.formats import ApiFormat
@@ -29,7 +29,7 @@ def test_each_retry_is_said_with_the_address(nobody: str, tmp_path: Path, monkey
     notes: list[str] = []
     with (
         model_client.ModelClient(upstream, "m", Workspace(tmp_path, tmp_path / "transcript.log", 0, "none")) as model,
-        warnings_passed_on(notes.append),
+        forward_warnings(notes.append),
         pytest.raises(model_client.ModelFailed, match=nobody),
     ):
         model.ask(model.conversation(""), lambda _seconds: None)
@@ -41,7 +41,7 @@ def test_each_retry_is_said_with_the_address(nobody: str, tmp_path: Path, monkey
 def test_warnings_are_passed_on_only_meanwhile() -> None:
     """Nobody is told of what comes after, and who fails to listen ends nothing."""
     notes: list[str] = []
-    with warnings_passed_on(notes.append):
+    with forward_warnings(notes.append):
         model_client.LOG.warning("heard")
     model_client.LOG.warning("unheard")
 

@@ -187,7 +187,7 @@ def test_calls_that_cannot_be_read(new_run: RunMaker) -> None:
         seen = told(model)
         sent = [call["function"]["arguments"] for call in model.asked[-1].body["messages"][1]["tool_calls"]]
 
-    assert [text.startswith("[this call") for text in seen] == [True, True, True, False, True]
+    assert [text.startswith("[invalid call") for text in seen] == [True, True, True, False, True]
     assert "null byte" in seen[3]
     assert [isinstance(json.loads(text), dict) for text in sent] == [True] * 3
 

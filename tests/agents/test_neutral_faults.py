@@ -62,7 +62,7 @@ def test_pauses_between_tries(new_run: RunMaker, pauses: list[float]) -> None:
 
 
 def test_endless_faults_end_a_turn(new_run: RunMaker) -> None:
-    """A server that stays broken is given up; work that was done is counted, and before any the agent can't start."""
+    """A server that stays broken pauses the run, with its usage; before any work, the agent can't start."""
     with ScriptedModel() as model:
         ended = turn(new_run("begun"), model, ONE, *[Reply(status=500)] * model_client.TRIES)
         begun = len(model.asked)
@@ -70,7 +70,7 @@ def test_endless_faults_end_a_turn(new_run: RunMaker) -> None:
             turn(new_run("never"), model, *[Reply(status=500)] * model_client.TRIES)
 
     assert begun == 1 + model_client.TRIES
-    assert (ended.end, ended.usage["generations"], ended.usage["failed"]) == (AgentEnd.CRASHED, 9, 8)
+    assert (ended.end, ended.usage["generations"], ended.usage["failed"]) == (AgentEnd.UNAVAILABLE, 9, 8)
 
 
 def test_a_pause_that_is_too_long(new_run: RunMaker) -> None:
@@ -101,12 +101,12 @@ def test_an_echoed_key_is_not_kept(new_run: RunMaker) -> None:
 
 
 def test_a_spent_account_is_not_tried_again(new_run: RunMaker) -> None:
-    """An account without money is no passing fault."""
+    """An account without money pauses the run at once."""
     with ScriptedModel() as model:
         body = json.dumps({"error": {"code": "insufficient_quota"}}).encode()
         ended = turn(new_run(), model, ONE, Reply(status=429, raw=body))
 
-    assert (ended.end, len(model.asked)) == (AgentEnd.CRASHED, 2)
+    assert (ended.end, len(model.asked)) == (AgentEnd.LIMITED, 2)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 from evopolicygym.agents.base import make
 from evopolicygym.core.agent import AgentConfig, EnvironmentSpecificAgent
 from evopolicygym.core.errors import UsageError
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs, read_run
 from shell import Shell
 from whole_runs import config, played
 

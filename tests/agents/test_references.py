@@ -8,7 +8,7 @@ import pytest
 
 from evopolicygym import references
 from evopolicygym.agents.base import make
-from evopolicygym.agents.builtin.reference import lay
+from evopolicygym.agents.builtin.reference import write_reference
 from evopolicygym.core.agent import AgentConfig, EnvironmentSpecificAgent
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.errors import UsageError
@@ -41,7 +41,7 @@ each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.pare
 def laid(name: str, root: Path) -> Path:
     system = root / "system"
     system.mkdir(exist_ok=True)
-    lay(name, system)
+    write_reference(name, system)
     return system
 
 
@@ -111,7 +111,7 @@ def test_laying_replaces_what_was_there(tmp_path: Path) -> None:
     system = tmp_path / "system"
     (system / "old").mkdir(parents=True)
     (system / "old" / "weights.npy").write_text("x")
-    lay("four_rooms", system)
+    write_reference("four_rooms", system)
 
     assert {file.name for file in system.iterdir()} == {"policy.py", "gridworld.py"}
 

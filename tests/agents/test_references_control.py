@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.agents.builtin.reference import lay
+from evopolicygym.agents.builtin.reference import write_reference
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.rollout import Episode
 from evopolicygym.specs import catalog
@@ -32,7 +32,7 @@ def play(name: str, place: Path, cases: int, steps: int | None = None) -> list[E
     seeds = derive(PUBLIC_KEY, name).seeds[Split.TRAIN][:cases]
     system = place / "system"
     system.mkdir()
-    lay(name, system)
+    write_reference(name, system)
     with one_worker("bubblewrap", replace(spec, max_steps=steps or spec.max_steps), place) as ground:
         assert ground.executor.load(system, ground.context) is None
         played = ground.executor.play(system, ground.context, ground.jobs(*seeds), lambda _job, _why: None)

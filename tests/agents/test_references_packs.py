@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.agents.builtin.reference import lay
+from evopolicygym.agents.builtin.reference import write_reference
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.task import TaskText
@@ -57,7 +57,7 @@ def mean_return(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> floa
     spec = asked_environment(name, TaskText.TERSE)[0]
     system = place / "system"
     system.mkdir()
-    lay(name, system)
+    write_reference(name, system)
     with local_executor("bubblewrap", spec, place) as ground:
         assert ground.executor.load(system, ground.context) is None
         jobs = ground.jobs(*derive(PUBLIC_KEY, name).seeds[Split.TRAIN][:CASES], recording=Recording.OUTPUT)

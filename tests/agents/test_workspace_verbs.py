@@ -141,6 +141,40 @@ def test_an_episode_as_a_table(run: OpenRun) -> None:
     assert judge(run, "trace", "seven").returncode == 1
 
 
+def test_the_observation_after_each_step(run: OpenRun) -> None:
+    """A table can show what each action led to: the next row's observation, and the last one of the episode."""
+    judge(run, "submit", "0")
+    rows = [line.split() for line in judge(run, "trace", "0", "--fields", "obs.1,next_obs.1").stdout.splitlines()]
+    steps = rows[1:-1]
+
+    assert [row[1] for row in steps[:-1]] == [row[0] for row in steps[1:]]
+
+
+def test_episodes_as_arrays(run: OpenRun) -> None:
+    """An exported episode has one observation more than steps, and the file is where it was asked for."""
+    judge(run, "submit", "0-1")
+    done = judge(run, "export", "0", "ep_001", "--json")
+    files = json.loads(done.stdout)["files"]
+    with np.load(run.paths.workspace / files[1]) as arrays:
+        shapes = {name: len(array) for name, array in arrays.items()}
+
+    assert files == ["notes/ep_000.npz", "notes/ep_001.npz"]
+    assert shapes == {"observations": 4, "actions": 3, "rewards": 3, "terminated": 3, "truncated": 3}
+    assert judge(run, "export", "7").returncode == 1
+
+
+def test_the_end_of_the_budget_is_said(run: OpenRun) -> None:
+    """The submission that spends the budget says that the run closes; the list stays readable when the judge left."""
+    first, last = judge(run, "submit", "0-3").stdout, judge(run, "submit", "4-7").stdout
+    run.door.close()
+    listed = judge(run, "list")
+
+    assert "closing" not in first
+    assert "closing" in last
+    assert listed.returncode == 0
+    assert [line.split()[0] for line in listed.stdout.splitlines()[1:]] == ["0", "1"]
+
+
 def test_pictures_that_a_policy_saw(run: OpenRun) -> None:
     """Where observations are pictures, their frames are written as PNG files into notes/."""
     judge(run, "submit", "0")

@@ -26,7 +26,7 @@ def runs(tmp_path: Path) -> Path:
 
 def test_the_grid(runs: Path) -> None:
     """Each harness is a row, each model with its effort a column; a pair that was not played is an empty cell."""
-    table = evopolicygym.leaderboard(runs).arranged(harnesses=True)[0]
+    table = evopolicygym.leaderboard(runs).arranged(show="harnesses")[0]
     rows = {
         row[0]: dict(zip([one.heading for one in table.columns[1:]], map(cell_text, row[1:]), strict=True))
         for row in table.rows

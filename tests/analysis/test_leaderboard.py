@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from evopolicygym.analysis.published.score_tables import paper, shipped, shipped_names
-from evopolicygym.analysis.ranking.bootstrap import Resampler, share_interval
+from evopolicygym.analysis.ranking.bootstrap import Resampler
 from evopolicygym.analysis.ranking.comparability import comparable
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing, leaderboard
-from evopolicygym.analysis.ranking.pairing import pairing
+from evopolicygym.analysis.ranking.pairing import improvement_interval, pairing
 from evopolicygym.analysis.ranking.score_table import RANDOM, TableFilter, score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.contents import scores_tables
@@ -312,7 +312,7 @@ def test_the_probability_of_improvement(tmp_path: Path, document: dict[str, Any]
     pair = pairing(score_table(load_results([tmp_path / "runs"]).runs, []), "one", "other", Resampler(300))
 
     assert pair.improvement.value == fmean([(1 + 1 + 0 + 0.5) / 4, 0.0])
-    assert pair.improvement.interval == share_interval(5 / 16, 2)
+    assert pair.improvement.interval == improvement_interval(5 / 16, [task.repeats for task in pair.tasks])
 
 
 def test_a_pair_is_normalised_as_the_leaderboard_is(tmp_path: Path, document: dict[str, Any]) -> None:

@@ -14,10 +14,10 @@ from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import CloseReason
-from evopolicygym.core.options import KNOBS, Option, Spelling, plain, setting
+from evopolicygym.core.options import KNOBS, Option, Spelling, format_setting, get_setting
 from evopolicygym.core.task import Limits
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs.config import configured
+from evopolicygym.runs.config import resolve_run_config
 from played_runs import PlayedRun
 from players import GOOD
 from records_of_runs import changed, real_document, write
@@ -58,7 +58,7 @@ def toml(knob: Option) -> str:
 
 def expected(knob: Option) -> object:
     value = CHOSEN[knob.name]
-    return plain(Limits(**value)) if isinstance(value, dict) else plain(value)
+    return format_setting(Limits(**value)) if isinstance(value, dict) else format_setting(value)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def result(tmp_path: Path) -> Callable[..., RunResult]:
 
 def recorded(**chosen: Any) -> dict[str, Any]:
     """Return what of a task's record such options decide."""
-    task = configured("acrobot", "random", chosen)[0].task
+    task = resolve_run_config("acrobot", "random", chosen)[0].task
     fields = ("budget", "train_cases", "limits", "feedback", "finish_allowed", "choices")
     found: dict[str, Any] = json.loads(json.dumps({name: getattr(task, name) for name in fields}, default=vars_of))
     return found
@@ -95,11 +95,12 @@ def feedback_files(root: Path) -> set[str]:
 def test_a_file_and_an_argument_set_it(knob: Option, tmp_path: Path) -> None:
     """The key of a file and the argument of `run` both come to the value, and neither to the default."""
     (tmp_path / "run.toml").write_text(toml(knob), encoding="utf-8")
-    by_file, _ = configured(None, None, {}, tmp_path / "run.toml")
-    by_argument, _ = configured("cartpole", None, {knob.name: CHOSEN[knob.name]})
+    by_file, _ = resolve_run_config(None, None, {}, tmp_path / "run.toml")
+    by_argument, _ = resolve_run_config("cartpole", None, {knob.name: CHOSEN[knob.name]})
 
-    assert setting(by_file.task, knob) == setting(by_argument.task, knob) == expected(knob)
-    assert expected(knob) != setting(configured("cartpole", None, {})[0].task, knob) == plain(knob.default)
+    assert get_setting(by_file.task, knob) == get_setting(by_argument.task, knob) == expected(knob)
+    by_default, _ = resolve_run_config("cartpole", None, {})
+    assert expected(knob) != get_setting(by_default.task, knob) == format_setting(knob.default)
 
 
 @each
@@ -156,7 +157,9 @@ def test_the_command_line_sets_all_of_them(shell: Shell, tmp_path: Path) -> None
     outcome = shell.json("run", "cartpole", "--agent", "random", *sizes, "--runs", tmp_path / "runs", *flags)
     state = read_run(Path(outcome["run"])).state
 
-    assert {knob.name: setting(state.opened.task, knob) for knob in KNOBS} == {one.name: expected(one) for one in KNOBS}
+    assert {knob.name: get_setting(state.opened.task, knob) for knob in KNOBS} == {
+        one.name: expected(one) for one in KNOBS
+    }
     assert {len(one.episodes) for one in state.submissions} == {3}
     assert "text terse, feedback returns, finish, min episodes 2" in shell.printed("show", outcome["run"])
     assert {case for one in state.submissions for case in one.charged.env_instances} <= set(range(5))

@@ -19,10 +19,10 @@ from evopolicygym.core.rollout import Episode, EpisodeJob
 from evopolicygym.core.run import RunState
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import PolicyContext
-from evopolicygym.records import durable
-from evopolicygym.records.durable import Disk
+from evopolicygym.records import atomic
+from evopolicygym.records.atomic import Disk
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs
 from evopolicygym.runs import run as runs
 from fakes import FakeExecutor
 from moments import CALLS, FailingDisk, WatchedDisk, played_on
@@ -188,7 +188,7 @@ def test_a_real_run_whose_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed_real: RunState, name: str
 ) -> None:
     """A run that can't be written stops with what to do, says why in its journal, and is resumed to the same end."""
-    monkeypatch.setattr(durable, "disk", FullOnce(name))
+    monkeypatch.setattr(atomic, "disk", FullOnce(name))
     with pytest.raises(StorageError, match=r"(?s)No space left on device.*evopolicygym resume ") as caught:
         played(config(tmp_path / "runs", split=SplitSource.PUBLIC))
     (root,) = find_runs(tmp_path / "runs")

@@ -23,8 +23,7 @@ from evopolicygym.core.event import AgentEnded, RunFinished, RunOpened, RunStatu
 from evopolicygym.core.run import Stage
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs import turns
 from evopolicygym.runs.experiment import Experiment

@@ -13,8 +13,7 @@ from evopolicygym.core.rollout import ATTEMPTS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.run import resume
 from places import SUPPORT
@@ -77,7 +76,7 @@ def test_what_is_played_again_is_not_charged(tmp_path: Path) -> None:
     undisturbed = played(config_on(fine, FINE))
     told = played(config_on(killed, IS_KILLED_TWICE))
     repeated = [one.position for one in events(told.paths) if isinstance(one, EpisodeRepeated)]
-    episodes = sorted(path.name for path in (told.paths.published(0) / "episodes").iterdir())
+    episodes = sorted(path.name for path in (told.paths.published_feedback(0) / "episodes").iterdir())
 
     assert (repeated, told.state.spent, episodes) == ([1, 1], 2, ["ep_000", "ep_001"])
     assert [one.length for one in told.state.submissions[0].episodes if one] == [STEPS, STEPS]

@@ -24,7 +24,7 @@ from evopolicygym.core.spaces import (
     sample,
     to_schema,
 )
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.core.strict_json import dumps
 
 names = some.text("abcdefgh", min_size=1, max_size=4)
 shapes = some.lists(some.integers(1, 4), min_size=1, max_size=3).map(tuple)

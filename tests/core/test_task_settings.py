@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.core.options import KNOBS, changed_settings, plain
+from evopolicygym.core.options import KNOBS, changed_settings, format_setting
 from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
 from fakes import TOY
 
@@ -34,7 +34,7 @@ def test_what_is_not_at_its_default() -> None:
 )
 def test_any_value_can_be_shown(value: Any, shown: object) -> None:
     """Whatever stands in a record is shown as text or number, and nothing raises."""
-    assert plain(value) == shown
+    assert format_setting(value) == shown
 
 
 @pytest.mark.parametrize("text", ["other", 3, ["terse"], {}, None])

@@ -20,7 +20,7 @@ from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import EnvironmentSpec, Limits
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.simulator_code import code_of, simulator_code
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs.replay import ReplayOptions, Verdict, compare_replay, replay

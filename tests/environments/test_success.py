@@ -13,8 +13,7 @@ from evopolicygym.environments.environment import Environment
 from evopolicygym.export.schema.tables import load_runs
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_document import read_summary
-from evopolicygym.records.run_summary import success_rate
+from evopolicygym.records.run_document import read_summary, success_rate
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.verify import findings
 from evopolicygym.specs import catalog

@@ -15,7 +15,7 @@ from atif_rules import TrajectoryRules
 from evopolicygym.agents.base import AGENTS
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.export.exporters import ExportResult, export
-from evopolicygym.records.transcripts.readers import READERS, WITHOUT
+from evopolicygym.records.transcripts.readers import READERS, UNREADABLE
 from exported import recorded
 from fakes import opening, submitted
 from places import ROOT, SUPPORT
@@ -141,18 +141,18 @@ def test_an_optimiser_becomes_a_trajectory(tmp_path: Path) -> None:
 
 def test_every_agent_has_a_reader_or_a_reason() -> None:
     """Of each agent that ships it is said how its transcript is read, or why it isn't."""
-    assert READERS.keys() | WITHOUT.keys() >= set(AGENTS.names())
-    assert READERS.keys() & WITHOUT.keys() == set()
+    assert READERS.keys() | UNREADABLE.keys() >= set(AGENTS.names())
+    assert READERS.keys() & UNREADABLE.keys() == set()
     assert set(TOLD) < READERS.keys()
 
 
-@pytest.mark.parametrize("agent", sorted(WITHOUT))
+@pytest.mark.parametrize("agent", sorted(UNREADABLE))
 def test_agents_without_a_reader_are_left_out(agent: str, tmp_path: Path) -> None:
     """A note says why, and nothing is written."""
     result = export("atif", [run_of(tmp_path, agent, b"some words\n")], tmp_path / "out")
 
     assert result.written == []
-    assert [("run-of-" + agent in note, WITHOUT[agent] in note) for note in result.notes] == [(True, True)]
+    assert [("run-of-" + agent in note, UNREADABLE[agent] in note) for note in result.notes] == [(True, True)]
 
 
 def test_a_run_without_a_transcript_is_left_out(tmp_path: Path) -> None:
@@ -197,4 +197,4 @@ def test_the_command_writes_it(tmp_path: Path, shell: Shell) -> None:
 
     assert left.code == 0, left.err
     assert "run-of-claude_code.trajectory.json" in left.out
-    assert ["run-of-tuner" in line for line in left.err.splitlines() if WITHOUT["tuner"] in line] == [True]
+    assert ["run-of-tuner" in line for line in left.err.splitlines() if UNREADABLE["tuner"] in line] == [True]

@@ -189,7 +189,7 @@ def test_nothing_is_overwritten_unasked(runs: Path, tmp_path: Path) -> None:
 def test_a_failed_export_leaves_no_file(tmp_path: Path) -> None:
     """Where a record turns out to be broken, nothing lies there that could be taken for an export."""
     paths = film(tmp_path / "run", 3, 12)
-    (paths.trained(0, 0) / "trajectory.jsonl").write_text("{")
+    (paths.train_episode(0, 0) / "trajectory.jsonl").write_text("{")
     for name in ("parquet", "csv"):
         with pytest.raises(RecordError):
             export(name, find([paths.root]), tmp_path / name, list(TABLES))

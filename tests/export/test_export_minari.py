@@ -58,7 +58,7 @@ def test_pictures_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """Pictures are stored as they were seen, not as JPEG."""
     paths = film(tmp_path / "runs", 4, 40)
     (found,) = exported(tmp_path / "runs", tmp_path / "out", monkeypatch).values()
-    with np.load(paths.trained(0, 0) / "observations.npz") as archive:
+    with np.load(paths.train_episode(0, 0) / "observations.npz") as archive:
         pictures = archive["observations"]
 
     assert (found[0].observations == pictures).all()

@@ -170,7 +170,7 @@ def test_two_runs_of_one_id_are_refused(tmp_path: Path) -> None:
 def test_steps_that_are_not_those_of_the_journal_are_refused(tmp_path: Path) -> None:
     """A file of steps that lacks one is no episode's, and neither is one that is cut off or no JSON."""
     paths = film(tmp_path, 4, 12)
-    trajectory = paths.trained(0, 0) / "trajectory.jsonl"
+    trajectory = paths.train_episode(0, 0) / "trajectory.jsonl"
     lines = trajectory.read_text().splitlines(keepends=True)
     for broken in ("".join(lines[:-1]), "".join(lines) + "{", "nonsense\n"):
         trajectory.write_text(broken)
@@ -182,7 +182,7 @@ def test_pictures_are_read_row_by_row(tmp_path: Path) -> None:
     """Observations that stand in an archive beside the steps are the same, the last one too."""
     paths = film(tmp_path, 5, 40)
     steps = list(load_runs(tmp_path).steps())
-    with np.load(paths.trained(0, 0) / "observations.npz") as archive:
+    with np.load(paths.train_episode(0, 0) / "observations.npz") as archive:
         pictures = archive["observations"]
 
     assert [pictures[place].ravel().tolist() for place in range(5)] == [

@@ -70,7 +70,7 @@ def test_a_run_s_options_are_those_of_the_judge(tmp_path: Path) -> None:
         tmp_path, environments=["reacher"], budget=5, held_out=3, split="public", waive=["landlock"]
     )
     judge = (task.directory / "environment" / "judge" / "Dockerfile").read_text(encoding="utf-8")
-    options = ["--budget", "5", "--held-out", "3", "--split", "public", "--waive", "landlock"]
+    options = ["--budget", "5", "--held-out", "3", "--split", "public", "--allow-missing", "landlock"]
 
     assert set(task.files) == FILES
     assert json.loads(judge.splitlines()[-1].removeprefix("CMD ")) == ["serve", "reacher", *options]

@@ -320,7 +320,7 @@ def test_feedback_recorded_and_not_in_place(tmp_path: Path) -> None:
     with open_run(tmp_path, {}) as run:
         submit(run)
         run.feedback(0).chmod(0o755)
-        run.feedback(0).rename(run.paths.staged(0))
+        run.feedback(0).rename(run.paths.staged_feedback(0))
     with open_run(tmp_path) as run:
         answer = ask(run, "GET", "/submissions/0").json()
 

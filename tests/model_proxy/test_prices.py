@@ -18,7 +18,7 @@ from evopolicygym.model_proxy.formats import ModelRequestRefused
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.records.documents import decode_event, encode_event
+from evopolicygym.records.journal import decode_event, encode_event
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.preflight import look_up_price
 from fakes import TIME, opening

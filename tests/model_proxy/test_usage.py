@@ -20,11 +20,10 @@ from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.records import durable
+from evopolicygym.records import atomic
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
+from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.run_document import run_document
-from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs import turns, verify
 from evopolicygym.runs.turns import TurnMeter
 from fakes import OpenRun, RunMaker
@@ -193,7 +192,7 @@ def test_a_request_is_noted_as_it_ends(meter: TurnMeter, monkeypatch: pytest.Mon
     """What is reported is in the journal when the reporter goes on, and costs no flush; after many, it waits."""
     monkeypatch.setattr(turns, "MOST_NOTES", 3)
     flushes: list[int] = []
-    monkeypatch.setattr(durable.disk, "flush", flushes.append)
+    monkeypatch.setattr(atomic.disk, "flush", flushes.append)
     for count in range(1, 6):
         meter.report({"requests": count})
 
@@ -243,7 +242,7 @@ def test_a_full_disk_is_told_by_the_run(meter: TurnMeter, monkeypatch: pytest.Mo
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(durable.disk, "write", full)
+        patch.setattr(atomic.disk, "write", full)
         meter.report({"requests": 1})
         with pytest.raises(OSError, match="No space"):
             meter.keep()

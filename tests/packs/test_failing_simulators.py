@@ -12,8 +12,7 @@ import unruly_pack
 from evopolicygym.checks import inspection
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.environments import description
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.rollout import worker_process
 from evopolicygym.rollout.executors import local
 from playground import local_executor, policy

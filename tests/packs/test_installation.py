@@ -1,5 +1,6 @@
 """What lies on this machine of a pack, and who may install it."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -183,6 +184,45 @@ def test_an_installation_that_fails_goes_on(
     assert len(said) == 3  # an environment is made once, and pip asked twice
     if brings_uv:
         assert (tmp_path / "data" / "asked").read_text(encoding="utf-8").split() == ["venv", "pip", "pip"]
+    assert remove("faraway") is True
+
+
+SLOW_UV = """#!/bin/sh
+echo begun > "$XDG_DATA_HOME/begun"
+read line < "$XDG_DATA_HOME/go"
+"""
+"""A uv that goes on when it is told to."""
+INSTALL = """
+import sys
+
+from evopolicygym.packs.installer import install
+from evopolicygym.specs import pack_catalog
+install(pack_catalog.decode(sys.stdin.read(), "faraway"), lambda _: None)
+"""
+
+
+def test_a_killed_installation_meets_no_second_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """While a program that a killed installation started still writes, the pack is locked; there is none meanwhile."""
+    own_pack.known(monkeypatch)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    program(tmp_path / "bin" / "uv", SLOW_UV)
+    data = tmp_path / "data"
+    data.mkdir(exist_ok=True)
+    for name in ("begun", "go"):
+        os.mkfifo(data / name)
+    first = subprocess.Popen([sys.executable, "-c", INSTALL], stdin=subprocess.PIPE, text=True)
+    assert first.stdin
+    first.stdin.write(own_pack.FILE)
+    first.stdin.close()
+    assert (data / "begun").read_text() == "begun\n"
+    first.kill()
+    first.wait()
+    with pytest.raises(UsageError, match="being installed"):
+        install(pack_catalog.load("faraway"), lambda _: None)
+    assert installed("faraway") is None
+    (data / "go").write_text("on\n")
+    with (data.joinpath("evopolicygym", "packs", "faraway.lock")).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # waits for the program's end
     assert remove("faraway") is True
 
 

@@ -28,9 +28,9 @@ from evopolicygym.core.event import (
 )
 from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.spaces import Box, Dict, Discrete, to_schema
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.records.documents import KINDS, decode_event, encode_event
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.journal import KINDS, decode_event, encode_event
 from fakes import TIME, charged, episode, opening, published, trained, whole_run
 
 BOUNDS = Dict(

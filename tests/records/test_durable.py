@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.records import durable
+from evopolicygym.records import atomic
 
 
 @pytest.fixture
@@ -23,14 +23,14 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 def test_a_text_is_flushed_and_then_its_name(tmp_path: Path, flushed: list[tuple[str, int]]) -> None:
     """The whole content goes to disk under another name first, then the directory that holds the right one."""
-    durable.write_text(tmp_path / "a", "text")
+    atomic.write_text(tmp_path / "a", "text")
 
     assert [(f"a.{os.getpid()}.part", 4), (tmp_path.name, 0)] == flushed
 
 
 def test_a_new_text_is_flushed_and_then_its_name(tmp_path: Path, flushed: list[tuple[str, int]]) -> None:
     """So it is with a file that must not have been there."""
-    durable.create_text(tmp_path / "a", "text")
+    atomic.create_text(tmp_path / "a", "text")
 
     assert [(f"a.{os.getpid()}.part", 4), (tmp_path.name, 0)] == flushed
 
@@ -40,6 +40,6 @@ def test_a_rename_flushes_both_places(tmp_path: Path, flushed: list[tuple[str, i
     for place in ("from", "to"):
         (tmp_path / place).mkdir()
     (tmp_path / "from" / "a").touch()
-    durable.rename(tmp_path / "from" / "a", tmp_path / "to" / "a")
+    atomic.rename(tmp_path / "from" / "a", tmp_path / "to" / "a")
 
     assert flushed == [("to", 0), ("from", 0)]

@@ -43,10 +43,12 @@ FIELDS = {
     *("remaining_budget", "submit_started_at", "submit_completed_at", "wall_time_seconds", "returns", "mean_return"),
     *("std_return", "min_return", "max_return", "episode_lengths", "mean_episode_length", "errors", "timeouts"),
     *("reward_components_mean", "reward_components_per_episode", "ended", "set", "parent", "hypothesis"),
+    *("act_seconds", "act_seconds_limit"),
 }
 OF_EPISODES = {
     *("returns", "mean_return", "std_return", "min_return", "max_return", "episode_lengths", "mean_episode_length"),
     *("errors", "timeouts", "reward_components_mean", "reward_components_per_episode", "success_rate", "ended"),
+    "act_seconds",
 }
 
 
@@ -97,6 +99,8 @@ def test_the_values_of_a_summary() -> None:
         "errors": [],
         "timeouts": [],
         "ended": ["terminated, success", "terminated", "terminated, success"],
+        "act_seconds": [None, None, None],
+        "act_seconds_limit": 5.0,
         "set": {},
         "parent": None,
         "hypothesis": "",
@@ -164,7 +168,7 @@ def test_what_an_interrupted_attempt_left_is_not_told(tmp_path: Path) -> None:
         name = capture(run.paths.system, run.paths.checkpoints, Limits())
     with RunWriter(tmp_path) as writer:
         writer.record(charged(0, checkpoint=name))
-    staged = run.paths.staged(0)
+    staged = run.paths.staged_feedback(0)
     (staged / "episodes" / "ep_000").mkdir(parents=True)
     (staged / "errors.txt").write_text("too slow")
     with open_run(tmp_path) as run:
@@ -222,12 +226,17 @@ def test_feedback_hides_what_it_must(new_run: RunMaker, tmp_path: Path) -> None:
     run.executor.failures = {0: Failure(FailureReason.ERROR, "it raised", 0, "Traceback")}
     submit(run)
     texts = [path.read_text(encoding="utf-8") for path in run.feedback(0).rglob("*") if path.is_file()]
-    texts += [task_text(run.session.state), json.dumps(info(run.session.state, run.executor.grounds))]
+    answered, text = info(run.session.state, run.executor.grounds), task_text(run.session.state)
+    selection = answered.pop("selection")  # how many hidden cases there are, and what they decide, is told
+    before, _, after = text.partition("## Budget")
+    texts += [json.dumps(answered), before, after.partition("## ")[2]]
     seeds = [str(seed) for split in cases.derive(SECRET, "toy").seeds.values() for seed in split]
     policy_seeds = [str(job.policy_seed) for _, job, _ in run.executor.played]
     hidden = [*seeds, *policy_seeds, "123.456", "0.789", str(tmp_path), SECRET.hex(), "commitment", "validation"]
 
     assert [word for word in hidden for text in texts if word in text] == []
+    assert selection.keys() == {"validation_cases", "rule"}
+    assert selection["validation_cases"] == run.session.state.opened.task.validation_cases
 
 
 def test_env_meta_hides_what_it_must(new_run: RunMaker) -> None:
@@ -283,17 +292,19 @@ def test_the_task_is_told_in_sections(new_run: RunMaker) -> None:
     text = task_text(new_run().session.state)
     headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
 
-    assert headings == ["Objective", "Observation", "Action", "Reward", "Success", "Termination", "Budget", "Policy"]
+    assert headings == [
+        *("Objective", "Observation", "Action", "Reward", "Success", "Termination", "Budget", "Policy", "Rules"),
+    ]
     assert "- 1: go" in text
     assert "- [0] place (-inf to inf)" in text
 
 
 def staged(root: Path) -> RunPaths:
     paths = RunPaths(root)
-    (paths.staged(0) / "episodes" / "ep_000").mkdir(parents=True)
+    (paths.staged_feedback(0) / "episodes" / "ep_000").mkdir(parents=True)
     paths.feedback.mkdir(parents=True)
-    (paths.staged(0) / "summary.json").write_text("{}", encoding="utf-8")
-    (paths.staged(0) / "episodes" / "ep_000" / "stdout.txt").write_text("a", encoding="utf-8")
+    (paths.staged_feedback(0) / "summary.json").write_text("{}", encoding="utf-8")
+    (paths.staged_feedback(0) / "episodes" / "ep_000" / "stdout.txt").write_text("a", encoding="utf-8")
     return paths
 
 
@@ -304,14 +315,14 @@ def test_feedback_appears_in_one_rename(tmp_path: Path, monkeypatch: pytest.Monk
     really = Path.rename
 
     def rename(source: Path, target: Path) -> Path:
-        seen.append(paths.published(0).exists())
+        seen.append(paths.published_feedback(0).exists())
         return really(source, target)
 
     monkeypatch.setattr(Path, "rename", rename)
     publish(paths, 0)
 
     assert seen == [False]
-    assert (paths.published(0) / "summary.json").read_text(encoding="utf-8") == "{}"
+    assert (paths.published_feedback(0) / "summary.json").read_text(encoding="utf-8") == "{}"
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -321,24 +332,24 @@ def test_publishing_again_is_harmless(tmp_path: Path, times: int) -> None:
     for _ in range(times):
         publish(paths, 0)
 
-    assert [paths.published(0)] == list(paths.feedback.iterdir())
-    assert stat.S_IMODE(paths.published(0).stat().st_mode) == 0o555
+    assert [paths.published_feedback(0)] == list(paths.feedback.iterdir())
+    assert stat.S_IMODE(paths.published_feedback(0).stat().st_mode) == 0o555
 
 
 def test_a_directory_left_open_is_closed(tmp_path: Path) -> None:
     """A crash between the rename and the directory's mode is made good."""
     paths = staged(tmp_path)
     publish(paths, 0)
-    paths.published(0).chmod(0o755)
+    paths.published_feedback(0).chmod(0o755)
     publish(paths, 0)
 
-    assert stat.S_IMODE(paths.published(0).stat().st_mode) == 0o555
+    assert stat.S_IMODE(paths.published_feedback(0).stat().st_mode) == 0o555
 
 
 @pytest.mark.parametrize("change", ["content", "name", "more"])
 def test_a_changed_feedback_has_another_hash(tmp_path: Path, change: str) -> None:
     """The hash in the journal holds to names and contents."""
-    directory = staged(tmp_path).staged(0)
+    directory = staged(tmp_path).staged_feedback(0)
     before = feedback_sha256(directory)
     match change:
         case "content":
@@ -353,7 +364,7 @@ def test_a_changed_feedback_has_another_hash(tmp_path: Path, change: str) -> Non
 
 def test_feedback_is_on_disk_before_it_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file and directory of a feedback is flushed."""
-    directory = staged(tmp_path).staged(0)
+    directory = staged(tmp_path).staged_feedback(0)
     flushed: list[Path] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(Path(f"/proc/self/fd/{descriptor}").readlink()))
     seal(directory)

@@ -33,7 +33,7 @@ def test_a_run_that_is_over_can_be_removed(run_copy: PlayedRun) -> None:
 
 def test_feedback_is_read_only_while_an_agent_is_at_work(tmp_path: Path) -> None:
     """What was published before is closed again when a run is resumed, and open once its agent is gone."""
-    published = RunPaths(tmp_path).published(0) / "episodes"
+    published = RunPaths(tmp_path).published_feedback(0) / "episodes"
     published.mkdir(parents=True)
     with feedback_read_only(RunPaths(tmp_path)):
         meanwhile = closed_to_their_owner(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from asking import refusal, submit
 from evopolicygym.core.errors import RecordError, StorageError
 from evopolicygym.core.event import RunStopped, StopReason
-from evopolicygym.records import durable
+from evopolicygym.records import atomic
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rollback_guard import Mark
 from evopolicygym.records.writer import RunWriter
@@ -190,7 +190,7 @@ def test_what_is_not_marked_is_not_acknowledged(tmp_path: Path, monkeypatch: pyt
     with RunWriter(root, opening(), guard_beside(root)) as writer:
         writer.listen(lambda event, _state: told.append(event))
         with monkeypatch.context() as disk:
-            disk.setattr(durable.disk, "commit", full)
+            disk.setattr(atomic.disk, "commit", full)
             with pytest.raises(StorageError, match=r"mark of run run .*No space.* XDG_STATE_HOME"):
                 writer.record(charged(0))
 
@@ -203,7 +203,7 @@ def test_a_charge_without_its_mark_stops_the_run(new_run: RunMaker, monkeypatch:
     """Who submits hears that the run was stopped, nothing of the submission plays, and who resumes the run plays it."""
     run = new_run(films=3)
     with monkeypatch.context() as disk:
-        disk.setattr(durable.disk, "commit", full)
+        disk.setattr(atomic.disk, "commit", full)
         assert refusal(submit(run)) == (503, "unavailable")
     with pytest.raises(StorageError):
         run.session.raise_fault()

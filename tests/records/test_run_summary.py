@@ -10,14 +10,13 @@ import pytest
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import SCHEMA
 from evopolicygym.core.run_summary import RunSummary, UsageSummary
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.export.schema.columns import columns
 from evopolicygym.export.schema.rows import RunRow
-from evopolicygym.records.documents import decode_event, encode_event
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.journal import decode_event, encode_event
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_document import decode, document_text, encode, read_summary
-from evopolicygym.records.run_summary import summary_of
+from evopolicygym.records.run_document import decode, document_text, encode, read_summary, summary_of
 from fakes import opening
 from hostile_records import ESCAPES
 from places import ROOT

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from evopolicygym.core.rollout import Failure, FailureReason, Recording
-from evopolicygym.records import steps
-from evopolicygym.records.jsontext import dumps
-from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, printable, write_episode
+from evopolicygym.core.strict_json import dumps
+from evopolicygym.records import trajectories
+from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, escape_output, write_episode
 
 
 def trajectory(observations: Any, infos: list[dict[str, Any]] | None = None, **changed: Any) -> Trajectory:
@@ -133,14 +133,14 @@ def test_rows_are_what_json_would_write(column: Any) -> None:
     """A column encoded at once is the same as its rows encoded one by one."""
     expected = [json.loads(dumps(row)) for row in column]
 
-    assert expected == [json.loads(text) for text in steps.rows(column)]
+    assert expected == [json.loads(text) for text in trajectories._json_rows(column)]
 
 
 def test_composite_rows() -> None:
     """Dicts, tuples and texts become one JSON value a step."""
     columns = {"a": np.array([1, 2]), "b": (["x", 'y"'], np.array([[0.5], [1.5]]))}
 
-    assert steps.rows(columns) == ['{"a":1,"b":["x",[0.5]]}', '{"a":2,"b":["y\\"",[1.5]]}']
+    assert trajectories._json_rows(columns) == ['{"a":1,"b":["x",[0.5]]}', '{"a":2,"b":["y\\"",[1.5]]}']
 
 
 @pytest.mark.parametrize(
@@ -154,4 +154,4 @@ def test_composite_rows() -> None:
 )
 def test_printable(output: bytes, shown: str) -> None:
     """Nothing that a terminal would obey is left in what a process printed; words of any language are."""
-    assert shown == printable(output)
+    assert shown == escape_output(output)

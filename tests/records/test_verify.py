@@ -50,16 +50,16 @@ def change_byte(path: Path, place: int = 5) -> None:
 
 
 def published_file(name: str) -> Callable[[RunPaths], None]:
-    return lambda paths: change_byte(next(iter(sorted(paths.published(0).rglob(name)))))
+    return lambda paths: change_byte(next(iter(sorted(paths.published_feedback(0).rglob(name)))))
 
 
 def more_feedback(paths: RunPaths) -> None:
-    paths.published(0).chmod(0o755)
-    (paths.published(0) / "hint.txt").write_text("5", encoding="utf-8")
+    paths.published_feedback(0).chmod(0o755)
+    (paths.published_feedback(0) / "hint.txt").write_text("5", encoding="utf-8")
 
 
 def no_feedback(paths: RunPaths) -> None:
-    remove(paths.published(0))
+    remove(paths.published_feedback(0))
 
 
 def changed_checkpoint(paths: RunPaths) -> None:

@@ -25,7 +25,7 @@ from evopolicygym.records.feedback import feedback_sha256, log_sha256
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.rollback_guard import WHAT
+from evopolicygym.records.rollback_guard import FINDING
 from evopolicygym.records.run_document import document_text
 from evopolicygym.runs.experiment import LEDGER_FILE
 from evopolicygym.runs.replay import ReplayOptions, open_replay
@@ -111,7 +111,7 @@ def test_rewards_exchanged_between_files(copy: RunPaths) -> None:
     """Episodes' files that were exchanged, and hashed anew, are not those of the journal."""
     selected = next(event for event in events(copy) if isinstance(event, CheckpointSelected))
     others = [path for path in (copy.evaluation / "validation").iterdir() if path.name != selected.checkpoint[:16]]
-    theirs, own = others[0] / "ep_000", copy.evaluated(Split.VALIDATION, selected.checkpoint, 0)
+    theirs, own = others[0] / "ep_000", copy.hidden_episode(Split.VALIDATION, selected.checkpoint, 0)
     shutil.copytree(theirs, own, dirs_exist_ok=True)
     forge(copy, changed(copy, RunFinished, evaluation_sha256=feedback_sha256(copy.evaluation)))
 
@@ -218,7 +218,7 @@ def test_a_run_under_another_id(run_copy: PlayedRun, renamed: str) -> None:
     before = wrong(run_copy.paths)
     forge(run_copy.paths, [replace(opened, run_id=renamed), *rest])
 
-    assert (before, wrong(run_copy.paths)) == ([], [WHAT])
+    assert (before, wrong(run_copy.paths)) == ([], [FINDING])
 
 
 def test_a_run_from_before_runs_were_listed(run_copy: PlayedRun) -> None:

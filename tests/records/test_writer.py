@@ -13,11 +13,10 @@ import pytest
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted, Event, RunStopped, StopReason
 from evopolicygym.core.run import RunState, Stage, fold
-from evopolicygym.records import durable, journal
+from evopolicygym.records import atomic, journal
 from evopolicygym.records.paths import RunPaths, run_directory
-from evopolicygym.records.reader import read_run
+from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.run_document import document_text
-from evopolicygym.records.run_names import find_runs
 from evopolicygym.records.writer import ListenerFailed, RunWriter
 from fakes import TIME, charged, opening, published, trained, whole_run
 
@@ -153,7 +152,7 @@ def test_a_document_never_runs_ahead_of_the_journal(tmp_path: Path, monkeypatch:
 def test_a_document_is_whole_or_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that can't be written whole is not put in the other's place."""
     file = tmp_path / "run.json"
-    durable.write_text(file, "before")
+    atomic.write_text(file, "before")
 
     def broken(_descriptor: int) -> None:
         raise OSError(errno.EIO, "broken")
@@ -161,7 +160,7 @@ def test_a_document_is_whole_or_as_before(tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", broken)
         with pytest.raises(OSError, match="broken"):
-            durable.write_text(file, "after")
+            atomic.write_text(file, "after")
 
     assert file.read_text(encoding="utf-8") == "before"
 
@@ -169,9 +168,9 @@ def test_a_document_is_whole_or_as_before(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_file_is_created_once(tmp_path: Path) -> None:
     """Of two who create a file, one does, and its content stays."""
     file = tmp_path / "experiment.json"
-    durable.create_text(file, "first")
+    atomic.create_text(file, "first")
     with pytest.raises(FileExistsError):
-        durable.create_text(file, "second")
+        atomic.create_text(file, "second")
 
     assert [path.name for path in tmp_path.iterdir()] == ["experiment.json"]
     assert file.read_text(encoding="utf-8") == "first"
@@ -267,8 +266,8 @@ def test_files_are_on_disk_before_what_is_flushed_after_them(tmp_path: Path, mon
     with RunWriter(tmp_path / "run", opening()) as writer:
         writer.record(charged(0))
         directory.mkdir()
-        monkeypatch.setattr(durable, "flush_tree", lambda place: seen.append(place.name))
-        monkeypatch.setattr(durable.disk, "flush", lambda _descriptor: seen.append("a line"))
+        monkeypatch.setattr(atomic, "flush_tree", lambda place: seen.append(place.name))
+        monkeypatch.setattr(atomic.disk, "flush", lambda _descriptor: seen.append("a line"))
         writer.record(trained(0, 0), flush=False, files=directory)
         assert seen == []
         writer.record(charged(1))

@@ -10,8 +10,7 @@ from evopolicygym.core.event import EpisodePlayed
 from evopolicygym.core.rollout import Failure
 from evopolicygym.core.task import Limits
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs, read_run
 from playground import Playground, one_worker, policy
 from sameness import told
 from simulators import spec

@@ -108,3 +108,29 @@ def test_a_space_that_no_policy_can_be_given() -> None:
     """Spaces of no fixed size are refused, with those that work."""
     with pytest.raises(UsageError, match=r"Graph.*Discrete, Box"):
         asked_environment("Graphic-v0", TaskText.FULL, ["simulators"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [("Paired-v0", "reward.*ndarray"), ("Village-v0", r"simulators\.Village.*one agent"), ("Fleet-v0", "vector")],
+)
+def test_what_is_not_of_one_agent(asked: str, why: str) -> None:
+    """A reward of several numbers, an environment of several agents and a vector of environments are refused."""
+    with pytest.raises(UsageError, match=why):
+        asked_environment(asked, TaskText.FULL, ["simulators"])
+
+
+@pytest.mark.parametrize("asked", ["MiniHack-River-v0", "pettingzoo", "intersection-multi-agent-v1", "tw-simple-v0"])
+def test_what_is_listed_as_unavailable(asked: str) -> None:
+    """An id that a pack lists among what can't be had is refused with the reason that stands there."""
+    reasons = [listed.reason for pack in pack_catalog.readable() for listed in pack.unavailable]
+    with pytest.raises(UsageError) as refusal:
+        asked_environment(asked, TaskText.FULL)
+
+    assert any(str(refusal.value).endswith(reason) for reason in reasons)
+
+
+def test_a_module_that_a_pack_can_not_import() -> None:
+    """A module that is not there is said, and not taken for what the pack's extra installs."""
+    with pytest.raises(UsageError, match=r"^--import no_such_module"):
+        asked_environment("CartPole-v1", TaskText.FULL, ["no_such_module"])

@@ -17,7 +17,7 @@ from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, verify
-from evopolicygym.runs.config import split_named
+from evopolicygym.runs.config import parse_split
 from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import play
 from evopolicygym.specs import catalog
@@ -55,7 +55,7 @@ def write_split(directory: Path, sizes: tuple[int, int, int] = (1024, 2, 3)) -> 
 def test_a_split_from_a_directory(tmp_path: Path, state_home: Path) -> None:
     """Cases of the paper's files are played, can be revealed with the secret, and can't be swapped under a run."""
     write_split(tmp_path / "cases")
-    source, directory = split_named(str(tmp_path / "cases"))
+    source, directory = parse_split(str(tmp_path / "cases"))
     changes = {"split": source, "split_directory": directory}
     told = played(config(tmp_path / "runs", "players:make_idler", **changes))
     experiment.reveal(tmp_path / "runs", "default")
@@ -75,7 +75,7 @@ def test_a_split_from_a_directory(tmp_path: Path, state_home: Path) -> None:
 def test_a_directory_with_too_few_cases(tmp_path: Path, sizes: tuple[int, int, int]) -> None:
     """A directory that holds fewer cases than the run asks for is refused before anything begins."""
     write_split(tmp_path / "cases", sizes)
-    source, directory = split_named(str(tmp_path / "cases"))
+    source, directory = parse_split(str(tmp_path / "cases"))
 
     with pytest.raises(UsageError, match="|".join(map(str, sizes))):
         played(config(tmp_path / "runs", split=source, split_directory=directory))
@@ -84,7 +84,7 @@ def test_a_directory_with_too_few_cases(tmp_path: Path, sizes: tuple[int, int, i
 def test_an_unknown_split() -> None:
     """A split that is neither a word nor a directory is answered with what would do."""
     with pytest.raises(UsageError, match=r"private.*public.*train\.json"):
-        split_named("nowhere")
+        parse_split("nowhere")
 
 
 def test_two_experiments_have_two_secrets(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_what_was_not_recorded_is_played_again(run_copy: PlayedRun) -> None:
     """A held-out case that only the selected checkpoint has played is played anew, filmed, and not called the same."""
     run = run_copy
     (other,) = made(run.paths.root, submission=0)
-    staged = run.paths.trained(1, run.state.submissions[1].first_global_episode)
+    staged = run.paths.train_episode(1, run.state.submissions[1].first_global_episode)
     staged.parent.chmod(0o755)
     staged.chmod(0o755)
     (staged / "trajectory.jsonl").unlink()

@@ -12,7 +12,7 @@ from evopolicygym.cli.main import app
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.score import estimate
-from evopolicygym.records.lock import locked
+from evopolicygym.records.atomic import lock_file
 from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import verify
@@ -73,7 +73,7 @@ def test_failures_are_kept(tmp_path: Path) -> None:
 def test_one_at_a_time(run: PlayedRun) -> None:
     """While another process plays on a run, a second is refused before it plays anything."""
     with (
-        os.fdopen(locked(run.paths.lock, "the first"), "rb"),
+        os.fdopen(lock_file(run.paths.lock, "the first"), "rb"),
         pytest.raises(RecordError),
     ):
         play_post_hoc(run.paths.root, lambda: pytest.fail("an episode was played"), ReplayOptions(1))

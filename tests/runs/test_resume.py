@@ -22,8 +22,7 @@ from evopolicygym.core.run import RunState, Stage, fold
 from evopolicygym.judge.rollouts import finalize
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import run as runs
 from evopolicygym.runs import verify
@@ -257,8 +256,8 @@ def test_feedback_that_was_not_in_place(stopped: Path, undisturbed: RunState) ->
     """A crash between the record and the rename leaves feedback in staging; it is put in place."""
     paths = RunPaths(stopped)
     last = [event for event in events(paths) if isinstance(event, SubmissionPublished)][-1].submit_index
-    paths.published(last).chmod(0o755)
-    paths.published(last).rename(paths.staged(last))
+    paths.published_feedback(last).chmod(0o755)
+    paths.published_feedback(last).rename(paths.staged_feedback(last))
 
     assert_unharmed(stopped, undisturbed)
 

@@ -12,11 +12,11 @@ import pytest
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.records import durable
-from evopolicygym.records.durable import Disk
+from evopolicygym.records import atomic
+from evopolicygym.records.atomic import Disk
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.rollback_guard import DATABASE, WHAT, is_known
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs
+from evopolicygym.records.rollback_guard import DATABASE, FINDING, is_own_run
 from evopolicygym.runs import run, verify
 from played_runs import PlayedRun
 from shell import Shell
@@ -58,7 +58,7 @@ def taken_up(root: Path) -> RunState:
 
 def said(root: Path) -> tuple[bool, str]:
     """Return what verifying says of the mark."""
-    (found,) = (one for one in verify.findings(root) if one.name == WHAT)
+    (found,) = (one for one in verify.findings(root) if one.name == FINDING)
     return found.ok, found.detail
 
 
@@ -77,7 +77,7 @@ def test_a_run_that_went_back_is_named_by_verify(rewound: Path, begun: tuple[Pat
     done = shell("verify", str(rewound))
 
     assert done.code == 1
-    assert WHAT in done.out
+    assert FINDING in done.out
     ok, detail = said(begun[0])
     assert ok
     assert "not checked" not in detail
@@ -101,11 +101,11 @@ def test_a_run_is_known_where_it_was_played(
     """A run is known to its user, wherever it lies, and to nobody else; a record that was rewound is not."""
     copy = Path(shutil.copytree(begun[0], tmp_path / "moved"))
 
-    assert (is_known(copy), is_known(rewound)) == (True, False)
+    assert (is_own_run(copy), is_own_run(rewound)) == (True, False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
-    assert not is_known(copy)
+    assert not is_own_run(copy)
     with pytest.raises(UsageError):
-        is_known(tmp_path)
+        is_own_run(tmp_path)
 
 
 def marks_of_user() -> Path:
@@ -119,7 +119,7 @@ def test_a_damaged_state_is_told(rewound: Path) -> None:
 
     assert not ok
     assert "was changed" in detail
-    assert not is_known(rewound)
+    assert not is_own_run(rewound)
     with pytest.raises(RecordError, match="was changed"):
         taken_up(rewound)
 
@@ -129,7 +129,7 @@ def test_a_mark_file_of_before_is_no_mark(rewound: Path) -> None:
     (marks_of_user() / DATABASE).unlink()
     (marks_of_user() / ("0" * 64)).write_text("9 " + "0" * 64 + " 4 " + "0" * 64)
 
-    assert not is_known(rewound)
+    assert not is_own_run(rewound)
     assert "went back" not in said(rewound)[1]
 
 
@@ -166,7 +166,7 @@ class NoRoomForMarks(Disk):
 @pytest.mark.parametrize("number", [2, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 3))])
 def test_a_real_run_without_room_for_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """It stops with what to do, whichever event's mark can't be written, and is resumed to a record in order."""
-    monkeypatch.setattr(durable, "disk", NoRoomForMarks(number))
+    monkeypatch.setattr(atomic, "disk", NoRoomForMarks(number))
     with pytest.raises(StorageError, match=r"(?s)No space.*evopolicygym resume ") as told:
         played(config(tmp_path / "runs", "players:make_breaker", budget=2))
     (root,) = find_runs(tmp_path / "runs")

@@ -7,11 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
-from evopolicygym.cli.options import parse_pairs
+from evopolicygym.cli.options import parse_json_pairs, parse_pairs
 from evopolicygym.core.agent import IN_WORKSPACE, Allowance, Rates
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.config import RunConfig, configured_run, duration, merge_tables, read_table
+from evopolicygym.runs.config import RunConfig, decode_run_config, merge_tables, parse_duration, read_table
 from evopolicygym.runs.run import play
 from evopolicygym.runs.workspace import create_workspace
 
@@ -45,7 +45,7 @@ def asked(text: str, directory: Path, **given: Any) -> RunConfig:
     """Return the run that a file asks for, with what the command line says over it."""
     file = directory / "run.toml"
     file.write_text(text, encoding="utf-8")
-    return configured_run(merge_tables(read_table(file), given), "run.toml")
+    return decode_run_config(merge_tables(read_table(file), given), "run.toml")
 
 
 def test_whole_file(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_workspaces_hold_what_commands_may_mean(tmp_path: Path) -> None:
 )
 def test_durations(text: float | str, seconds: float) -> None:
     """A time is a number of seconds, or days, hours, minutes and seconds in this order."""
-    assert duration(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 def test_options_of_an_agent() -> None:
@@ -172,6 +172,14 @@ def test_options_of_an_agent() -> None:
     }  # fmt: skip
     with pytest.raises(UsageError, match="NAME=VALUE"):
         parse_pairs("--option", ["quiet_s"])
+
+
+def test_arguments_of_a_simulator() -> None:
+    """An argument of gymnasium.make is a number or other JSON, as Python spells it too; all else stays a text."""
+    typed = ["slippery=false", "wind=True", "map_name=8x8", "sizes=[3, 4]", "g=9.81", "desc=None"]
+    assert parse_json_pairs("--make", typed) == {
+        "slippery": False, "wind": True, "map_name": "8x8", "sizes": [3, 4], "g": 9.81, "desc": None,
+    }  # fmt: skip
 
 
 def test_option_that_an_agent_does_not_know(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from evopolicygym.core.event import (
 )
 from evopolicygym.core.run import RunState, fold
 from evopolicygym.core.score import estimate
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import experiment, turns, verify
 from evopolicygym.runs.replay import ReplayOptions, replay
@@ -154,7 +154,7 @@ def test_equals_go_to_the_latest(run: PlayedRun) -> None:
 
 def test_hidden_evaluation_looks_like_train(run: PlayedRun) -> None:
     """A policy is told the same in validation and held-out as in its own submission, and indices of the same range."""
-    train = printed(run.paths.published(3))
+    train = printed(run.paths.published_feedback(3))
     evaluated = printed(run.paths.evaluation / "held_out")
     evaluated += printed(run.paths.evaluation / "validation" / run.state.submissions[3].charged.checkpoint[:16])
 
@@ -175,7 +175,7 @@ def test_a_case_plays_the_same_each_time(run: PlayedRun) -> None:
     first = [run.state.submissions[index].episodes[0] for index in (1, 2, 3)]
 
     assert len({episode.trajectory_sha256 for episode in first if episode}) == 1
-    assert len({printed(run.paths.published(index))[0]["random"] for index in (1, 2, 3)}) == 1
+    assert len({printed(run.paths.published_feedback(index))[0]["random"] for index in (1, 2, 3)}) == 1
 
 
 def test_the_document_is_derived(run: PlayedRun) -> None:

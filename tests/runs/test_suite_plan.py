@@ -1,7 +1,9 @@
 """A suite as it is asked for: which runs come of it, what may be added to it later, and what is refused."""
 
+import io
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,8 +13,9 @@ import pytest
 
 import own_pack
 from evopolicygym.cli import main as cli
+from evopolicygym.cli.verbs.play import suite as suite_verb
 from evopolicygym.core.errors import RecordError, UnknownName, UsageError
-from evopolicygym.core.pack import Headroom, HeadroomKind
+from evopolicygym.core.pack import Headroom, HeadroomKind, Pack
 from evopolicygym.core.task import Anchor, TaskKind
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
@@ -109,6 +112,28 @@ def test_all_missing_packs_are_named_at_once(tmp_path: Path, monkeypatch: pytest
     assert any("faraway" in line and "Far-v0" in line and "Wide-v0" in line for line in lines)
     assert any("farther" in line and "Far-v1" in line for line in lines)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", ["faraway"]), ("n", [])])
+def test_missing_packs_are_offered(
+    answer: str, left: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
+) -> None:
+    """At a terminal the packs that a suite lacks are installed, if the person there wants it, before it is played."""
+    own_pack.known(monkeypatch)
+    installed: list[str] = []
+
+    def install(packs: Iterable[Pack]) -> None:
+        installed.extend(pack.name for pack in packs)
+        own_pack.lay_python()
+
+    monkeypatch.setattr(suite_verb, "install_packs", install)
+    monkeypatch.setattr(suite_verb, "_is_at_a_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+    file = tmp_path / "far.toml"
+    file.write_text('environments = ["Far-v0"]\n', encoding="utf-8")
+    ended = shell("suite", file, "--dry-run", "--runs", tmp_path / "runs")
+
+    assert (installed, ended.code) == (left, 0 if left else 2)
 
 
 def test_a_dry_run_names_them_too(shell: Shell, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs
 from evopolicygym.runs.suites.records import PlannedRunVerdict, found
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from suites import suite
@@ -60,7 +60,7 @@ def test_a_planted_record_is_played(place: Path) -> None:
 
 def test_a_record_that_does_not_verify_is_played(place: Path) -> None:
     """A finished record whose files were changed doesn't count."""
-    shutil.rmtree(_paths(place).published(0))
+    shutil.rmtree(_paths(place).published_feedback(0))
 
     assert _verdict(place) is PlannedRunVerdict.WAITING
 

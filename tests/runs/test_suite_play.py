@@ -11,7 +11,7 @@ import pytest
 
 from evopolicygym.core.event import EpisodePlayed, RunStopped, StopReason
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs
 from evopolicygym.runs import verify
 from evopolicygym.runs.suites.document import suite_lock
 from evopolicygym.runs.suites.play import ProcessStarted, Suite, Update

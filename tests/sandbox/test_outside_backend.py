@@ -60,13 +60,13 @@ def test_it_runs_no_program(place: Path) -> None:
     done = typed(place, "run", "cartpole", *SMALL, "--isolation", NAME, *SUBMIT)
 
     assert done.returncode == 2
-    assert "--waive program-sandbox" in done.stderr
+    assert "--allow-missing program-sandbox" in done.stderr
     assert list(place.glob("runs/*/*/*/*")) == []
 
 
 def test_a_program_that_was_waived(place: Path) -> None:
     """With the waiver the program runs, and the record's isolation says what it was without."""
-    done = typed(place, "run", "cartpole", *SMALL, "--isolation", NAME, "--waive", "program-sandbox", *SUBMIT)
+    done = typed(place, "run", "cartpole", *SMALL, "--isolation", NAME, "--allow-missing", "program-sandbox", *SUBMIT)
     document = json.loads(next(place.glob("runs/*/*/*/*/run.json")).read_text(encoding="utf-8"))
 
     assert done.returncode == 0, done.stderr

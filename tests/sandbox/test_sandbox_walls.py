@@ -14,7 +14,7 @@ from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.isolation import Isolation
-from evopolicygym.runs.config import configured_run
+from evopolicygym.runs.config import decode_run_config
 from evopolicygym.sandbox.base import SandboxFeature
 from evopolicygym.sandbox.levels import choose
 from players import GOOD
@@ -37,7 +37,7 @@ def without(*walls: SandboxFeature) -> Callable[[SandboxFeature], str]:
 )
 def test_a_missing_wall_stops_the_level(level: str, wall: SandboxFeature) -> None:
     """A level that can't keep its whole promise is refused, with what is missing and how to accept less."""
-    with pytest.raises(SandboxError, match=rf"{wall}.*it isn't here.*--waive {wall}"):
+    with pytest.raises(SandboxError, match=rf"{wall}.*it isn't here.*--allow-missing {wall}"):
         choose(level, without(wall))
 
 
@@ -74,11 +74,11 @@ def test_auto_takes_no_level_that_lacks_a_wall() -> None:
 
 def test_walls_are_waived_by_name() -> None:
     """What is waived in a configuration becomes part of the level that is asked for; other names are refused."""
-    asked = configured_run({"task": "cartpole", "waive": ["seccomp", "landlock"]}, "here")
+    asked = decode_run_config({"task": "cartpole", "waive": ["seccomp", "landlock"]}, "here")
 
     assert asked.isolation == "auto without landlock and seccomp"
     with pytest.raises(UnknownName, match="landlock, program-sandbox, seccomp"):
-        configured_run({"task": "cartpole", "waive": ["namespaces"]}, "here")
+        decode_run_config({"task": "cartpole", "waive": ["namespaces"]}, "here")
 
 
 def played(place: Path, *options: str) -> "subprocess.CompletedProcess[str]":

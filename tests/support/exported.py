@@ -61,7 +61,7 @@ def film(root: Path, steps: int, side: int) -> RunPaths:
     trajectory = Trajectory(
         pictures, np.zeros(steps, np.int64), np.ones(steps), [{}] * steps, frozenset(), terminated=True, truncated=False
     )
-    write_episode(paths.trained(0, 0), EpisodeFiles(trajectory, b"", b"", None, ()), Recording.TRAJECTORY)
+    write_episode(paths.train_episode(0, 0), EpisodeFiles(trajectory, b"", b"", None, ()), Recording.TRAJECTORY)
     return paths
 
 

@@ -280,7 +280,7 @@ class OpenRun:
 
     def feedback(self, index: int) -> Path:
         """Return where a submission's feedback is read."""
-        return self.paths.published(index)
+        return self.paths.published_feedback(index)
 
 
 @dataclass(frozen=True, slots=True)

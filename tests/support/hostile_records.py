@@ -90,9 +90,9 @@ def foreign(root: Path, outside: Outside, change: Callable[[Event], Event] = lam
     names = {name: _checkpoint(paths, outside, name) for name in ("a", "b")}
     feedback = {}
     for index in range(2):
-        paths.published(index).mkdir(parents=True)
-        (paths.published(index) / "summary.json").write_text(json.dumps({"note": ESCAPES}), encoding="utf-8")
-        feedback[index] = feedback_sha256(paths.published(index))
+        paths.published_feedback(index).mkdir(parents=True)
+        (paths.published_feedback(index) / "summary.json").write_text(json.dumps({"note": ESCAPES}), encoding="utf-8")
+        feedback[index] = feedback_sha256(paths.published_feedback(index))
     events = [change(_hostile(event, names, feedback, outside)) for event in _events()]
     _write(paths, events)
     for name in ("agent.log", "model.jsonl", "simulators.log"):
@@ -197,7 +197,7 @@ def lay_broken(runs: Path, outside: Outside) -> None:
     steps = foreign(runs / "steps", outside)
     selected = max(steps.checkpoints.iterdir()).name
     for position in range(3):
-        directory = steps.evaluated(Split.HELD_OUT, selected, position)
+        directory = steps.hidden_episode(Split.HELD_OUT, selected, position)
         directory.mkdir(parents=True)
         with zipfile.ZipFile(directory / "steps.npz", "w", zipfile.ZIP_BZIP2) as archive:
             archive.writestr("actions.npy", bytes(64 << 20))
@@ -255,11 +255,11 @@ def _deep(paths: RunPaths) -> list[Path]:
         paths.logs / "agent.log",
         paths.logs / "model.jsonl",
         paths.checkpoint(selected) / "policy.py",
-        paths.published(0) / "summary.json",
-        paths.published(0) / "episodes" / "ep_000" / "trajectory.jsonl",
-        paths.published(0) / "episodes" / "ep_001" / "steps.npz",
-        paths.published(0) / "episodes" / "ep_000" / "stdout.txt",
-        paths.evaluated(Split.HELD_OUT, selected, 0) / "steps.npz",
+        paths.published_feedback(0) / "summary.json",
+        paths.published_feedback(0) / "episodes" / "ep_000" / "trajectory.jsonl",
+        paths.published_feedback(0) / "episodes" / "ep_001" / "steps.npz",
+        paths.published_feedback(0) / "episodes" / "ep_000" / "stdout.txt",
+        paths.hidden_episode(Split.HELD_OUT, selected, 0) / "steps.npz",
         paths.films / "held_out" / selected[:16] / "case_000.mp4",
         paths.films / "held_out" / selected[:16] / "case_000.json",
     ]

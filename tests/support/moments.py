@@ -19,8 +19,8 @@ from typing import Any
 
 from dying import play_toy, play_whole_toy, take_up_toy
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.records import durable
-from evopolicygym.records.durable import Disk
+from evopolicygym.records import atomic
+from evopolicygym.records.atomic import Disk
 
 KILLED, ALIVE = 9, 0
 CALLS = {"write": 24, "flush": 138, "rename": 27, "commit": 10}
@@ -135,11 +135,11 @@ def in_a_fork(do: Callable[[], object]) -> int:
 
 def played_on(disk: Disk, play: Callable[[Path], object], root: Path) -> None:
     """Play with another disk."""
-    before, durable.disk = durable.disk, disk
+    before, atomic.disk = atomic.disk, disk
     try:
         play(root)
     finally:
-        durable.disk = before
+        atomic.disk = before
 
 
 def killed_and_taken_up(root: Path, moments: list[int]) -> None:

@@ -27,7 +27,7 @@ LIMITS = (
     "model_proxy.endpoint:BODY_S",
     "model_proxy.forward:WRITE_S",
     "rollout.checkpoint:TAKE_S",
-    "rollout.executors.local:GONE_S",
+    "rollout.executors.local:CLEANUP_S",
     "rollout.executors.local:HANG_S",
     "rollout.films.filming:END_S",
     "rollout.zygote:ANSWER_S",

@@ -26,7 +26,10 @@ from whole_runs import events
 NOTES = (RunOpened, RunResumed, RunStopped, AgentStarted, AgentEnded, EpisodeRepeated)
 """Events that a disturbance adds, or leaves out, as of an agent that was cut off with its budget spent; and the
 opening, which holds the run's name."""
-TIMES = {"time", "wall_time_s", "wall_time_seconds", "submit_started_at", "submit_completed_at", "timestamp", "seconds"}
+TIMES = {
+    *("time", "wall_time_s", "wall_time_seconds", "submit_started_at", "submit_completed_at", "timestamp", "seconds"),
+    "act_seconds",
+}
 """What differs between any two runs."""
 AFTER_TIMES = {"feedback_sha256"}
 """What depends on them."""

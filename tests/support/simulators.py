@@ -235,6 +235,18 @@ class Graphic(Plain):
     observation_space = spaces.Graph(spaces.Box(0.0, 1.0, (2,)), None)  # type: ignore[assignment] # other than Plain's
 
 
+class Paired(Plain):
+    """Pays two agents."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, _, *ended, info = super().step(action)
+        return observation, np.zeros(2), *ended, info  # type: ignore[return-value] # other than Plain's
+
+
+class Village:
+    """Has several agents, and so another interface than Gymnasium's."""
+
+
 class Edge(Plain):
     """A step costs one, or pays; two steps in a row to the side of 1 end the episode, for a fine."""
 
@@ -253,5 +265,19 @@ class Edge(Plain):
         return self._observe(), self._pays - self._fine * over, over, False, {}
 
 
-for _simulator in (Plain, Rounding, Littering, Chooser, Composite, Faulty, Boundless, Drawn, Edge, Graphic):
+for _simulator in (
+    Plain,
+    Rounding,
+    Littering,
+    Chooser,
+    Composite,
+    Faulty,
+    Boundless,
+    Drawn,
+    Edge,
+    Graphic,
+    Paired,
+    Village,
+):
     gymnasium.register(f"{_simulator.__name__}-v0", entry_point=_simulator)
+gymnasium.register("Fleet-v0", vector_entry_point=gymnasium.vector.SyncVectorEnv)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.core.errors import RecordError
-from evopolicygym.records.lock import locked
+from evopolicygym.records.atomic import lock_file
 from evopolicygym.runs.suites.suite import SuiteConfig, entry, load
 
 TESTS = Path(__file__).parent
@@ -86,7 +86,7 @@ class Program:
     def free(self) -> bool:
         """Return whether nobody plays the suite."""
         try:
-            os.close(locked(self.directory / "suite.lock", "it"))
+            os.close(lock_file(self.directory / "suite.lock", "it"))
         except RecordError:
             return False
         return True

@@ -91,7 +91,7 @@ def hostile_run(place: Path) -> RunRecord:
     files = {**BUNDLES, "b": {f"x{HOSTILE.replace('/', '')}.py": HOSTILE, "policy.py": HOSTILE}}
     record = recorded(place, [replace(opened, agent=AgentConfig("command", HOSTILE)), *events], files)
     lines = f"{HOSTILE}\n" + json.dumps({"role": HOSTILE, "text": HOSTILE})
-    published = record.paths.published(1)
+    published = record.paths.published_feedback(1)
     for path, text in (
         (record.paths.transcript, lines),
         (published / "episodes" / "ep_002" / "stdout.txt", HOSTILE),

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import find_runs
+from evopolicygym.records.reader import find_runs, read_run
 from no_network import without_network
 
 pytestmark = pytest.mark.nightly

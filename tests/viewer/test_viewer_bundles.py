@@ -10,10 +10,10 @@ import pytest
 from diagnosed import known_run, recorded
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.records.playback import Step
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary
+from evopolicygym.records.trajectories import Step
 from evopolicygym.viewer.documents import episode, step_columns, submission
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.edits import edits_bundle
@@ -97,7 +97,7 @@ def test_a_text_of_a_stranger_is_text() -> None:
 def test_a_summary_is_text(tmp_path: Path) -> None:
     """Whatever stands in a summary, names included, is shown as text, and its numbers as they are."""
     _, record = known(tmp_path)
-    summary = record.paths.published(0) / "summary.json"
+    summary = record.paths.published_feedback(0) / "summary.json"
     summary.parent.mkdir(parents=True, exist_ok=True)
     summary.write_text(json.dumps({"a\u202e": ["\x07", 1.5, None, {"__proto__": HOSTILE}]}))
     told = submission_bundle(record, 0)["feedback"]["summary"]

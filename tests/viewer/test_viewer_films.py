@@ -168,7 +168,7 @@ def test_a_film_that_the_agent_asked_for(chromium: "Browser", shown: Shown) -> N
         assert found.page.locator("text=▶ film").count() == 1
         found.open(f"#/episode/{shown.filmed}/train-0-1", "video")
         found.until("document.querySelector('video').readyState >= 2")
-    file = shown.agents.paths.published(0) / "episodes" / "ep_001" / "video.mp4"
+    file = shown.agents.paths.published_feedback(0) / "episodes" / "ep_001" / "video.mp4"
 
     assert asked(shown.viewer, f"/film/{shown.filmed}/train-0-1.mp4").body == file.read_bytes()
 
@@ -176,7 +176,8 @@ def test_a_film_that_the_agent_asked_for(chromium: "Browser", shown: Shown) -> N
 @pytest.mark.nightly
 def test_pictures_are_drawn_at_the_cursor(chromium: "Browser", shown: Shown) -> None:
     """What car_racing showed the policy is on the page, pixel by pixel, at each step and where the last one led to."""
-    recorded = np.load(shown.driven.paths.published(0) / "episodes" / "ep_000" / "observations.npz")["observations"]
+    episode = shown.driven.paths.published_feedback(0) / "episodes" / "ep_000"
+    recorded = np.load(episode / "observations.npz")["observations"]
     steps = len(recorded) - 1
     with met(chromium, shown.viewer.entrance) as found:
         page = found.page
@@ -203,7 +204,7 @@ def test_pictures_come_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A block begins where the one before ended, and the last has what the last step led to."""
     monkeypatch.setattr("evopolicygym.viewer.documents.pictures.MOST_BLOCK", 4 * 40 * 40 * 3)
     paths = film(tmp_path / "run", 9, 40)
-    with np.load(paths.trained(0, 0) / "observations.npz") as archive:
+    with np.load(paths.train_episode(0, 0) / "observations.npz") as archive:
         recorded = archive["observations"]
     record = read_run(paths.root)
     place = reading.find_episode(record, "train-0-0")

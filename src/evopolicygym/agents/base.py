@@ -1,7 +1,7 @@
-"""How an agent is named, made and described. The contract itself is ``core.agent.Agent``.
+"""Names, creates and lists agents. The contract itself is ``core.agent.Agent``.
 
-An agent is one file of ``agents/builtin/`` that defines ``make(config) -> Agent`` and ``ABOUT``, an entry point of the
-group ``evopolicygym.agents``, or ``package.module:function``. To list agents runs nothing of another package.
+An agent is a file of ``agents/builtin/`` that defines ``make(config) -> Agent`` and ``ABOUT``, an entry point of the
+group ``evopolicygym.agents``, or ``package.module:function``. Listing agents runs no code of another package.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from evopolicygym.core.errors import AgentError, EvoPolicyGymError, UsageError, 
 from evopolicygym.core.registry import Registry
 
 LOGGERS = ("evopolicygym.agents", "evopolicygym.model_proxy")
-"""By which is logged what a person should know of an agent at work, such as that its model's server fails."""
+"""Loggers whose warnings the user should see during a run, such as that the model server fails."""
 CONTRACT = "an object with max_turns, an integer from 1, and play(workspace, endpoint, stop)"
 AGENTS = Registry(
     kind="agent",
@@ -34,7 +34,7 @@ BUILT_IN = "built-in"
 
 
 class Model(StrEnum):
-    """Whether an agent asks a model."""
+    """Whether an agent uses a model."""
 
     NONE = "none"
     OPTIONAL = "optional"
@@ -43,34 +43,34 @@ class Model(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a module says of its agent."""
+    """A module's description of its agent."""
 
     summary: str
-    """What it is, in a line."""
+    """One line."""
     model: Model = Model.NONE
     program: str = ""
-    """The command-line tool that it calls, as found on the PATH; empty for none."""
+    """The command-line tool that it calls, looked up on the PATH; empty for none."""
     install: str = ""
     """The command that installs the tool."""
     extra: str = ""
-    """The extra of this package that brings what it imports; empty for none."""
+    """The extra of this package that installs its dependencies; empty for none."""
     imports: tuple[str, ...] = ()
-    """The modules that the extra has to bring."""
+    """The modules that the extra must provide."""
     key: str = ""
-    """The environment variable that holds the key of its model's server, unless ``--model-key`` names another."""
+    """The environment variable that holds the model server's key, unless ``--model-key`` names another."""
     needs: str = ""
-    """What it has to be given besides, as it is typed."""
+    """Further arguments that it requires, as typed on the command line."""
 
 
 @contextmanager
-def warnings_passed_on(on_note: Callable[[str], object]) -> Iterator[None]:
-    """Have ``on_note`` called, from any thread, with each warning that an agent or its model's proxy logs meanwhile."""
+def forward_warnings(on_note: Callable[[str], object]) -> Iterator[None]:
+    """Call ``on_note``, from any thread, with each warning that an agent or its model proxy logs in the block."""
 
     class Notes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             try:
                 on_note(record.getMessage())
-            except Exception:  # noqa: BLE001 - logging's own way: no failure of whoever listens ends who logs
+            except Exception:  # noqa: BLE001 - as in logging: a failing handler must not end the caller
                 self.handleError(record)
 
     notes = Notes(logging.WARNING)
@@ -85,31 +85,31 @@ def warnings_passed_on(on_note: Callable[[str], object]) -> Iterator[None]:
 
 
 def refuse_choices(config: AgentConfig) -> None:
-    """Raise ``UsageError`` where a config chooses something for an agent that leaves nothing to choose."""
-    words = {"model": config.model, "effort": config.effort}
-    given = {**config.options, **{name: word for name, word in words.items() if word}}
+    """Raise ``UsageError`` if a config sets an option, a model or an effort for an agent that has none of these."""
+    settings = {"model": config.model, "effort": config.effort}
+    given = {**config.options, **{name: value for name, value in settings.items() if value}}
     if given:
         raise UsageError(
-            f"{config.name} has no option {next(iter(given))!r} (it has none, and asks no model). A program of yours "
-            f"can have a model: evopolicygym run TASK --model-url URL -- PROGRAM"
+            f"{config.name} has no option {next(iter(given))!r}: it has no options and uses no model. To give your own "
+            f"program a model: evopolicygym run TASK --model-url URL -- PROGRAM"
         )
 
 
 def refuse_effort(config: AgentConfig, known: Collection[str] | None) -> None:
-    """Raise ``UsageError`` where a config asks for an effort that an agent has no setting for.
+    """Raise ``UsageError`` if an agent doesn't support the effort in its config.
 
-    ``known`` is None for an agent without one, and empty where the model's server decides which words there are.
+    ``known`` is None for an agent without an effort setting, and empty if the model server validates the value.
     """
     if not config.effort or (known is not None and (not known or config.effort in known)):
         return
-    can = f"it knows {', '.join(known)}" if known else "it has no setting for that; leave --effort out"
-    raise UsageError(f"The agent {config.name!r} can't be given the effort {config.effort!r}: {can}.")
+    expected = f"expected one of {', '.join(known)}" if known else "it has no such setting; leave --effort out"
+    raise UsageError(f"Invalid effort {config.effort!r} for the agent {config.name!r}: {expected}.")
 
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent that a config names.
 
-    Raises ``UnknownName``, ``MissingExtra`` or ``UsageError``, and ``AgentError`` where what makes it fails, or makes
+    Raises ``UnknownName``, ``MissingExtra`` or ``UsageError``, and ``AgentError`` if its factory fails or returns
     something else.
     """
     factory = AGENTS.load(config.name)
@@ -118,14 +118,14 @@ def make(config: AgentConfig) -> Agent:
     except EvoPolicyGymError:
         raise
     except Exception as error:
-        raise AgentError(f"The agent {config.name!r} can't be made: {described(error)}.") from error
+        raise AgentError(f"The agent {config.name!r} can't be created: {described(error)}.") from error
     if problem := _contract_problem(agent):
         raise AgentError(f"Invalid agent {config.name!r}: expected make(config) to return {CONTRACT}, got {problem}.")
     return agent
 
 
 def _contract_problem(agent: object) -> str:
-    """Return what keeps something from being an agent; empty where nothing does."""
+    """Return why an object is not an agent; empty if it is one."""
     if agent is None:
         return "None"
     play, max_turns = getattr(agent, "play", None), getattr(agent, "max_turns", None)
@@ -146,25 +146,25 @@ def _contract_problem(agent: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AgentListing:
-    """One agent, as it stands on this machine."""
+    """An agent and its availability on this machine."""
 
     name: str
     source: str
-    """``built-in``, or the distribution that brings it, as ``name version``."""
+    """``built-in``, or the distribution that provides it, as ``name version``."""
     about: About
     program_path: str | None = None
-    """Where its command-line tool was found."""
+    """The path of its command-line tool; None if not found."""
     extra_installed: bool = True
     key_set: bool = False
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it comes with this package; of others no more is known than their metadata."""
+        """Whether it is part of this package; of others, only the metadata is known."""
         return self.source == BUILT_IN
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What it needs and what was not found: its tool, its extra. A key may be another's, or none be needed."""
+        """Its tool and its extra, if not found. Keys are not checked: another variable may hold one."""
         no_program = self.about.program and self.program_path is None
         return (
             *((self.about.program,) if no_program else ()),
@@ -173,7 +173,7 @@ class AgentListing:
 
 
 def agent_listings() -> Iterator[AgentListing]:
-    """Yield every agent that answers to a name, sorted; those of other distributions by what their metadata says."""
+    """Yield every agent with a name, sorted; for those of other distributions, only their metadata is read."""
     installed = AGENTS.installed()
     for name in AGENTS.names():
         yield _describe_outside(installed[name]) if name in installed else _describe_built_in(name)

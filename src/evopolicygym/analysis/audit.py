@@ -16,15 +16,15 @@ from evopolicygym.core.event import RunFinished, RunStatus
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.spaces import from_schema
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256, log_sha256
-from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import SUMMARY, RunPaths
-from evopolicygym.records.playback import steps
 from evopolicygym.records.post_hoc import post_hoc_sha256, read_post_hoc
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_document import MOST_DOCUMENT, document_text, written_stage
+from evopolicygym.records.run_document import MAX_BYTES, document_text, read_stage
+from evopolicygym.records.trajectories import read_steps
 
 DOCUMENT = "run.json"
 MOST_NAMED = 8
@@ -66,7 +66,7 @@ def _journal(record: RunRecord) -> Finding:
     detail = f"{len(record.events)} events, chain unbroken, every rule kept{torn}"
     if state.stage is Stage.FINISHED:
         return Finding("journal", not torn, detail)
-    if written_stage(record.paths) == Stage.FINISHED:
+    if read_stage(record.paths) == Stage.FINISHED:
         return Finding("journal", ok=False, detail=f"{detail}; run.json has seen the run finished, the journal has not")
     return Finding("journal", ok=True, detail=detail)
 
@@ -90,9 +90,9 @@ def _returns(state: RunState, paths: RunPaths) -> Finding:
         for position, episode in enumerate(rollout.episodes):
             if episode is None:
                 continue
-            directory = paths.evaluated(rollout.split, rollout.checkpoint, position)
+            directory = paths.hidden_episode(rollout.split, rollout.checkpoint, position)
             try:
-                rewards = [step.reward for step in steps(directory, space, space, root=paths.root) or ()]
+                rewards = [step.reward for step in read_steps(directory, space, space, root=paths.root) or ()]
             except (OSError, RecordError) as error:
                 return Finding("evaluation", ok=False, detail=str(error))
             if (len(rewards), math.fsum(rewards)) != (episode.length, episode.episode_return):
@@ -160,7 +160,7 @@ def _feedback(state: RunState, paths: RunPaths) -> Iterator[Finding]:
     for submission in state.submissions:
         if not submission.published:
             continue
-        directory = paths.published(submission.index)
+        directory = paths.published_feedback(submission.index)
         expected = submission.published.feedback_sha256
         found = partial(feedback_sha256, directory, paths.root)
         same = _same(f"feedback {directory.name}", expected, found, "its files are not those that were published")
@@ -172,7 +172,7 @@ def _summary(what: str, submission: SubmissionState, file: Path, root: Path) -> 
     if submission.status is not SubmissionStatus.OK:
         return Finding(what, ok=True)
     try:
-        shown = json.loads(regular_file.read(file, MOST_DOCUMENT, root))["returns"]
+        shown = json.loads(regular_file.read(file, MAX_BYTES, root))["returns"]
     except (OSError, RecordError, ValueError, KeyError, TypeError, RecursionError) as error:
         return Finding(what, ok=False, detail=f"its summary can't be read: {type(error).__name__}: {error}")
     same = shown == json.loads(dumps(submission.returns))
@@ -181,7 +181,7 @@ def _summary(what: str, submission: SubmissionState, file: Path, root: Path) -> 
 
 def _document(paths: RunPaths) -> Finding:
     try:
-        text = regular_file.read(paths.document, MOST_DOCUMENT)
+        text = regular_file.read(paths.document, MAX_BYTES)
         written = json.loads(text)
     except (OSError, RecordError, ValueError, RecursionError) as error:
         return Finding(DOCUMENT, ok=False, detail=f"can't be read: {error}")

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,26 @@ from evopolicygym.core.event import RunStatus
 from evopolicygym.core.options import RUN_OPTIONS, Setting, changed_settings
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.core.score import estimate
+from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Anchor, TaskKind
 from evopolicygym.core.text import printable
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import RUN_FILES, experiment_name, find_runs
 from evopolicygym.records.run_document import read_summary
-from evopolicygym.records.run_names import KNOWN_BY, experiment_name, find_runs
 from evopolicygym.specs.catalog import GameIdentity, game_of
 
 FURTHER = tuple(option for option in RUN_OPTIONS if option.comparability_label and not option.record_field)
 """Options that runs must agree in and that a result has among its choices."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A run after one of its submissions."""
+
+    spent: int
+    """Episodes charged up to and with it."""
+    validation_mean: float | None
+    """Its checkpoint's mean over the validation cases; None if it is not a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,12 @@ class RunResult:
     """Seconds from opening to end, less what it was stopped in good order."""
     random_anchor: Anchor | None = None
     idle_anchor: Anchor | None = None
+    reference_anchor: Anchor | None = None
+    """The score of the reference policy; None if the record has none."""
+    validation_mean: float | None = None
+    """Of the selected checkpoint; None without one."""
+    curve: tuple[CurvePoint, ...] = ()
+    """The state of the run after each of its submissions."""
     experiment_name: str = ""
     """The name from the experiment's directory; empty without one."""
     simulator_code: Mapping[str, str] = field(default_factory=dict)
@@ -166,7 +184,7 @@ COLUMNS = {
     "wall_s": "wall_seconds",
 }
 """The columns of ``RunSummary.row()`` that a result holds under names of its own."""
-MADE_HERE = frozenset({"root", "game", "kind", "finish", "choices", "experiment_name"})
+MADE_HERE = frozenset({"root", "game", "kind", "finish", "choices", "experiment_name", "reference_anchor", "curve"})
 """What a result holds besides that row's columns."""
 
 
@@ -217,6 +235,16 @@ def result_of(summary: RunSummary, root: Path) -> RunResult:
         kind=environment.kind,
         finish=_finish(summary),
         choices=changed_settings(summary.task, FURTHER),
+        reference_anchor=environment.reference_anchor,
+        curve=_curve(summary),
+    )
+
+
+def _curve(summary: RunSummary) -> tuple[CurvePoint, ...]:
+    spent = accumulate(submission.n_episodes for submission in summary.submissions)
+    return tuple(
+        CurvePoint(episodes, submission.validation_mean if submission.status is SubmissionStatus.OK else None)
+        for episodes, submission in zip(spent, summary.submissions, strict=True)
     )
 
 
@@ -229,7 +257,7 @@ def _finish(summary: RunSummary) -> str:
 def _roots(path: Path) -> Iterable[Path]:
     if not path.exists():
         raise UsageError(f"{path} does not exist; expected the directory of a run, or one with runs below it.")
-    found = [root.resolve() for root in find_runs(path, KNOWN_BY)]
+    found = [root.resolve() for root in find_runs(path, RUN_FILES)]
     if not found:
         raise UsageError(f"There are no runs below {path}; a run's directory holds a journal.jsonl or a run.json.")
     return found

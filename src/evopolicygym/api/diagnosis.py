@@ -18,9 +18,8 @@ from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import Stage
 from evopolicygym.core.text import printable
-from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_names import Places, named_places, runs_meant
-from evopolicygym.records.run_summary import summary_of
+from evopolicygym.records.reader import Places, RunRecord, expand_runs, find_places, read_run
+from evopolicygym.records.run_document import summary_of
 
 
 class Diagnosis(TableSet):
@@ -72,7 +71,7 @@ def diagnose(
         RecordError: The only run's record is damaged.
     """
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
-    roots, problems = runs_meant(named_places(runs, runs_directory)), list[Problem]()
+    roots, problems = expand_runs(find_places(runs, runs_directory)), list[Problem]()
     groups, measured = [], dict[Path, dict[str, Any]]()
     for record in _distinct(_records(roots, problems), problems) if len(roots) > 1 else _records(roots, problems):
         groups.append(group_of(record.state))
@@ -212,7 +211,7 @@ def audit(runs: Places = "latest", only: Sequence[str] = (), *, runs_directory: 
         RecordError: The only run's record is damaged.
     """
     detectors = load_detectors(only)
-    roots = runs_meant(named_places(runs, runs_directory))
+    roots = expand_runs(find_places(runs, runs_directory))
     if len(roots) == 1:
         record = read_run(roots[0])
         alone = {roots[0]: (record.state.opened.agent.entry, audit_run(record, detectors))}

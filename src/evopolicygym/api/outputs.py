@@ -22,12 +22,12 @@ from evopolicygym.export.exporters import export as write_export
 from evopolicygym.export.harbor.judge_image import wheel
 from evopolicygym.export.harbor.task_directory import HarborTask, anchors, write_task
 from evopolicygym.export.schema.tables import find
-from evopolicygym.records.run_names import Places, named_places, runs_meant
+from evopolicygym.records.reader import Places, expand_runs, find_places
 from evopolicygym.report.contents import PAGE, ReportContents
 from evopolicygym.report.write import select_parts
 from evopolicygym.report.write import write_report as write_parts
 from evopolicygym.runs.bundle import WrittenBundle, bundle_runs
-from evopolicygym.runs.config import RunConfig, configured
+from evopolicygym.runs.config import RunConfig, resolve_run_config
 from evopolicygym.runs.suites.suite import load as load_suite
 from evopolicygym.viewer.site.document_cache import CacheTally
 from evopolicygym.viewer.site.pages import Pages, clear_pages, write_pages
@@ -89,7 +89,7 @@ def export_runs(
         >>> evopolicygym.export_runs("csv", "runs", "data", tables=["runs", "episodes"]).written[0].rows
     """
     EXPORTERS.load(format_name)
-    found = find(named_places(runs, runs_directory))
+    found = find(find_places(runs, runs_directory))
     return write_export(format_name, found, Path(directory), tables, steps=steps, force=force)
 
 
@@ -118,7 +118,7 @@ def bundle(
     Example:
         >>> evopolicygym.bundle("runs/public", "mine.tar.gz").index.experiments
     """
-    return bundle_runs(runs_meant(named_places(runs, runs_directory)), Path(file), allow_names=allow_names)
+    return bundle_runs(expand_runs(find_places(runs, runs_directory)), Path(file), allow_names=allow_names)
 
 
 @renamed(beside="published", mix="allow_incomparable")
@@ -160,7 +160,7 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
         >>> evopolicygym.write_report("runs", "report", published=["paper"]).contents.parts
     """
     target, shipped = Path(directory), load_published(published)
-    found = named_places(runs, runs_directory, needed=not shipped.tables)
+    found = find_places(runs, runs_directory, needed=not shipped.tables)
     parts = select_parts(only, formats, figures=figures, pages=pages)
     choice = TableFilter(mix=allow_incomparable)
     contents = write_parts(target, load_results(found), shipped, parts, command=COMMAND, choice=choice, force=force)
@@ -212,7 +212,7 @@ def export_harbor(
 
 def _checked(name: str, given: Mapping[str, Any]) -> RunConfig:
     """Return the run that a task would serve; raise ``UsageError`` where it can't be a task."""
-    run, _ = configured(name, OUTSIDE, given)
+    run, _ = resolve_run_config(name, OUTSIDE, given)
     if run.split is SplitSource.DIRECTORY:
         raise UsageError(
             f"The split {given['split']!r} is a directory, which is not in the judge's image; use private or public."
@@ -232,7 +232,7 @@ def _written(run: RunConfig, place: Path, arguments: Sequence[str], packed: byte
         budget=run.task.budget.episodes,
         arguments=arguments,
         wheel=packed,
-        lay_solution=partial(reference.lay, spec.name),
+        lay_solution=partial(reference.write_reference, spec.name),
     )
     shutil.rmtree(place, ignore_errors=True)
     part.rename(place)

@@ -11,7 +11,7 @@ from typing import Literal, Unpack, get_args
 
 from rich.console import Console
 
-from evopolicygym.agents.base import warnings_passed_on
+from evopolicygym.agents.base import forward_warnings
 from evopolicygym.agents.builtin.shell import COMMAND
 from evopolicygym.agents.builtin.shell import make as make_shell
 from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
@@ -30,12 +30,11 @@ from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import EnvironmentSpec
-from evopolicygym.records.lock import is_held
+from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import named_run
+from evopolicygym.records.reader import find_run, read_run
 from evopolicygym.runs import run as runs
-from evopolicygym.runs.config import configured
+from evopolicygym.runs.config import resolve_run_config
 from evopolicygym.runs.experiment import revealed
 from evopolicygym.runs.preflight import cap_workers, unpriced
 from evopolicygym.runs.turns import workspace_of
@@ -106,7 +105,7 @@ def run(
         RunInterrupted: Ctrl-C, after the run was opened; ``resume`` continues it.
     """
     _refuse_unknown(on_agent_error)
-    asked, function = configured(task, agent, options, config)
+    asked, function = resolve_run_config(task, agent, options, config)
     asked = replace(asked, workers=cap_workers(asked.workers, asked.executor, on_warning, asked.task))
     _log_workers(asked.workers, asked.executor)
     for note in spec_notes(str(task), asked.task.environment):
@@ -163,7 +162,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     """
     _refuse_unknown(on_agent_error)
     refuse_unknown_tracker(track)
-    root = named_run(Path(run), Path(runs_directory))
+    root = find_run(Path(run), Path(runs_directory))
     made = FunctionAgent(agent) if agent else None
     most = cap_workers(workers, executor, on_warning)
     _log_workers(most, executor)
@@ -219,7 +218,7 @@ def watched(
     try:
         with (
             view.live() if view else nullcontext(),
-            warnings_passed_on(on_warning),
+            forward_warnings(on_warning),
             attach_tracker(track, open_run, observe, on_warning) as (on_opened, on_each),
         ):
             playing(on_opened, on_each)
@@ -307,7 +306,7 @@ def enter(
         SandboxError: The isolation keeps no program in.
     """
     refuse_no_terminal("A shell")
-    root = named_run(Path(run), Path(runs_directory)).resolve()
+    root = find_run(Path(run), Path(runs_directory)).resolve()
     state = read_run(root).state
     agent = state.opened.agent
     if state.stage is not Stage.OPEN:
@@ -317,7 +316,7 @@ def enter(
             f"The run's agent is {agent.entry}, which works in its workplace alone; a run that evopolicygym serve or "
             f"run --agent shell began can be entered."
         )
-    if is_held(RunPaths(root).lock):
+    if is_locked(RunPaths(root).lock):
         return _enter_beside(root, state)
     most = cap_workers(workers, LOCAL, on_warning)
 

@@ -1,7 +1,7 @@
 """``evopolicygym.leaderboard``, ``compare``, ``headroom`` and ``effects``: tables of many runs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -15,10 +15,17 @@ from evopolicygym.analysis.headroom.headroom import Headroom, Surroundings
 from evopolicygym.analysis.headroom.headroom import headroom as headroom_of
 from evopolicygym.analysis.published.score_tables import OtherFigures, shipped
 from evopolicygym.analysis.published.score_tables import load_published as shipped_beside
-from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
+from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates, aggregates_document, aggregates_table
+from evopolicygym.analysis.ranking.leaderboard import BEST, Leaderboard, Standing
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
-from evopolicygym.analysis.ranking.score_table import TableFilter, TaskRow, score_table, score_tables
+from evopolicygym.analysis.ranking.score_table import (
+    ScoreTable,
+    TableFilter,
+    TaskRow,
+    score_table,
+    score_tables,
+)
 from evopolicygym.analysis.results import Problem, Results, RunResult, load_results
 from evopolicygym.analysis.tables.contents import (
     add_title,
@@ -65,8 +72,8 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import printable
 from evopolicygym.records.bundle import UnpackedBundle, is_bundle, unpack
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import Places, find_places
 from evopolicygym.records.run_document import read_summary
-from evopolicygym.records.run_names import Places, named_places
 from evopolicygym.runs.experiment import missing_runs
 
 
@@ -155,6 +162,14 @@ class LeaderboardGroup:
     title: str
     """What sets its runs apart from those of other groups; empty where there is one group."""
     leaderboard: Leaderboard
+    table: ScoreTable
+    """The table that is ranked: entries by tasks."""
+    normalise: str = BEST
+
+    @property
+    def aggregates(self) -> Aggregates:
+        """Interquartile mean, median, mean, optimality gap and performance profile of each entry."""
+        return aggregates(self.table, normalise=self.normalise)
 
     @property
     def tasks(self) -> tuple[TaskRow, ...]:
@@ -208,43 +223,47 @@ class Leaderboards(TableSet):
     def document(self) -> Mapping[str, Any]:
         """The same as JSON has it, with all intervals and notes."""
         document = leaderboards_document(self.boards, [problem.document for problem in self.problems])
+        for group, part in zip(self.groups, document.get("tables", [document]), strict=False):
+            part["aggregates"] = aggregates_document(group.aggregates)
         if self._conduct is not None:
             document["findings_by_run"] = {str(root): _counts(found) for root, (_, found) in self._conduct.items()}
         if self.figures:
             document["published_elsewhere"] = [figures_document(figures) for figures in self.figures]
         return document
 
-    def arranged(
-        self, *, one_each: bool = False, scores: bool = False, per_task: bool = False, harnesses: bool = False
-    ) -> list[Table]:
+    def arranged(self, *, one_each: bool = False, show: str = "ranks", per_task: bool = False) -> list[Table]:
         """Return tables for a reader, those of one leaderboard after those of another.
 
-        ``scores`` shows tasks by entries (means and success) in place of the ranks, ``harnesses`` harnesses by models;
-        ``per_task`` adds a table for each task, and where runs were audited, their findings follow. What others
-        published under protocols of their own comes last, in tables of its own.
+        ``show`` names the tables: ``ranks``, ``scores`` (tasks by entries: means and success), ``harnesses`` (harnesses
+        by models), or ``aggregates``. ``per_task`` adds a table for each task, and where runs were audited, their
+        findings follow. What others published under protocols of their own comes last, in tables of its own.
 
         With ``one_each`` there is one table, in which a column names the leaderboard where there are several: as CSV
-        has it. It holds the ranks with the findings, or in long format scores, harnesses, or with ``per_task`` the
+        has it. It holds the ranks with the findings, or what ``show`` names in long format, or with ``per_task`` the
         tasks; what others published only where there is no leaderboard.
         """
         if one_each:
-            return self._as_one(scores=scores, per_task=per_task, harnesses=harnesses)
+            return self._in_one_table(show, per_task=per_task)
         arranged: list[Table] = []
-        for title, board in self.boards.items():
-            first = (harness_tables if harnesses else scores_tables if scores else standings_tables)(board)
-            tables = [*first, *(self._by_task(board) if per_task else [])]
+        for group in self.groups:
+            board = group.leaderboard
+            tables = [*VIEWS[show](group), *(self._by_task(board) if per_task else [])]
             tables += [] if self._conduct is None else [conduct_table(board, self._conduct)]
-            arranged += add_title(title, tables)
+            arranged += add_title(group.title, tables)
         return [*arranged, *map(figures_table, self.figures)]
 
-    def _as_one(self, *, scores: bool, per_task: bool, harnesses: bool) -> list[Table]:
+    def _in_one_table(self, show: str, *, per_task: bool) -> list[Table]:
         if not self.groups:
-            return [join_tables([figures_in_long(one) for one in self.figures])]
-        of = (
-            harnesses_table if harnesses else scores_table if scores else task_scores_table if per_task
-            else self._with_findings
-        )  # fmt: skip
-        whole = join_tables([replace(of(board), title=title) for title, board in self.boards.items()])
+            return [join_tables([figures_in_long(figures) for figures in self.figures])]
+        makers: Mapping[str, Callable[[LeaderboardGroup], Table]] = {
+            "ranks": lambda group: self._with_findings(group.leaderboard),
+            "scores": lambda group: scores_table(group.leaderboard),
+            "harnesses": lambda group: harnesses_table(group.leaderboard),
+            "aggregates": lambda group: aggregates_table(group.aggregates),
+            "tasks": lambda group: task_scores_table(group.leaderboard),
+        }
+        make = makers["tasks" if show == "ranks" and per_task else show]
+        whole = join_tables([replace(make(group), title=group.title) for group in self.groups])
         return [with_note_of_figures(whole, self.figures)]
 
     @property
@@ -263,6 +282,15 @@ class Leaderboards(TableSet):
             of_games = {name: task for name, id_ in self._ids.items() if (task := one.of_game(id_))}
             tables = with_figures(tables, board, of_games)
         return tables
+
+
+VIEWS: Mapping[str, Callable[[LeaderboardGroup], Sequence[Table]]] = {
+    "ranks": lambda group: standings_tables(group.leaderboard),
+    "scores": lambda group: scores_tables(group.leaderboard),
+    "harnesses": lambda group: harness_tables(group.leaderboard),
+    "aggregates": lambda group: [aggregates_table(group.aggregates)],
+}
+"""The tables of a leaderboard by what they show."""
 
 
 @renamed(beside="published", by="group_by", mix="allow_incomparable")
@@ -289,7 +317,8 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         family: The tasks of one family only.
         allow_incomparable: Whether to pool runs that are not comparable in one table; else each group has a table of
             its own.
-        normalise: What scores are normalised by: the table's ``best`` agent, or the best entry of a kind.
+        normalise: What scores are normalised by: the table's ``best`` agent, the best entry of a kind, or the best
+            ``known`` score, from the better of random and idle play, without clipping.
         partial: Whether to rank entries that lack tasks with the others.
         audit: Whether to count findings in what agents did, as ``evopolicygym.audit`` finds them.
         runs_directory: Where runs are looked for by id.
@@ -307,7 +336,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         >>> print(board.to_markdown())
     """
     wanted = shipped_beside(published)
-    places, bundles = _unpacked(named_places(runs, runs_directory, needed=not published))
+    places, bundles = _unpacked(find_places(runs, runs_directory, needed=not published))
     results = load_results(places)
     compared = {}
     if results.runs or wanted.tables or not wanted.figures:
@@ -316,7 +345,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     groups = []
     for title, table in compared.items():
         board = ranked(table, normalise=normalise, partial=partial)
-        groups.append(LeaderboardGroup(title, replace(board, notes=(*board.notes, *missing))))
+        groups.append(LeaderboardGroup(title, replace(board, notes=(*board.notes, *missing)), table, normalise))
     ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
     figures = wanted.figures
     if family is not None:
@@ -424,7 +453,7 @@ def compare(
     shipped_labels = {one.name for table in tables for one in table.entries}
     shipped_labels |= {run.label for table in tables for run in table.runs}
     needed = any(side not in shipped_labels for side in sides if side not in named)
-    loaded = load_results(_unpacked(named_places(runs, runs_directory, needed=needed))[0])
+    loaded = load_results(_unpacked(find_places(runs, runs_directory, needed=needed))[0])
     of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if sides[0] == sides[1] or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{sides[0]!r} would be compared with itself; expected two different labels or directories.")
@@ -540,7 +569,7 @@ def headroom(
         UsageError: A run is not there, a table is not known, or there is nothing to show.
     """
     wanted = shipped_beside(published)
-    results = load_results(named_places(runs, runs_directory, needed=not wanted.tables))
+    results = load_results(find_places(runs, runs_directory, needed=not wanted.tables))
     tables = score_tables(results.runs, wanted.tables, TableFilter(family=family))
     ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
     found = {
@@ -597,5 +626,5 @@ def effects(
     Raises:
         UsageError: No knob differs, no runs are pairs, or runs differ in more than the knobs.
     """
-    results = load_results(named_places(runs, runs_directory, needed=True))
+    results = load_results(find_places(runs, runs_directory, needed=True))
     return KnobEffects(effects_of_runs(results.runs, knobs), results.problems)

@@ -13,8 +13,8 @@ from evopolicygym.core.text import number, plus_minus
 from evopolicygym.export.schema.columns import columns
 from evopolicygym.export.schema.rows import TABLES, EpisodeRow, SubmissionRow
 from evopolicygym.export.schema.tables import RunTables, tables_of
-from evopolicygym.records.run_names import named_run
-from evopolicygym.records.run_summary import held_out_returns, summary_of
+from evopolicygym.records.reader import find_run
+from evopolicygym.records.run_document import held_out_returns, summary_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,4 +182,4 @@ def load_run(run: str | Path = "latest", runs_directory: str | Path = DEFAULT_RU
     Example:
         >>> evopolicygym.load_run("latest").score
     """
-    return Run(named_run(Path(run), Path(runs_directory)))
+    return Run(find_run(Path(run), Path(runs_directory)))

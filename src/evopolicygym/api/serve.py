@@ -35,10 +35,9 @@ from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import named_run
+from evopolicygym.records.reader import find_run, read_run
 from evopolicygym.runs import run as runs
-from evopolicygym.runs.config import RunConfig, configured
+from evopolicygym.runs.config import RunConfig, resolve_run_config
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.sandbox.program.standing import StandingWorkplace
 from evopolicygym.tracking.tracker import refuse_unknown_tracker
@@ -98,7 +97,8 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         **options: As for ``run``.
 
     Raises:
-        UsageError: An argument is invalid, or the judge can't listen there; nothing was made.
+        UsageError: An argument is invalid, or the judge can't listen there; nothing was made. Also where a run that is
+            resumed takes no more submissions; it is scored then.
         AgentError, EnvironmentFault, SandboxError, StorageError: The run stopped.
     """
     if resume is not None:
@@ -108,13 +108,17 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
     else:
         served = _begun(_configured(task, name, None, options, on_warning), workspace)
     asked = OutsideAccess(listen, Path(socket) if socket else None, allow_hosts)
-    with asked.opened() as access, ThreadPoolExecutor(1, "served run") as threads:
+    with asked.open() as access, ThreadPoolExecutor(1, "served run") as threads:
         agent = _SessionAgent(access)
         played = threads.submit(served.play, agent, progress, None, None, on_warning)
         either: list[Future[Any]] = [agent.session, played]
         wait(either, return_when=FIRST_COMPLETED)
-        if played.done():
-            played.result()
+        if played.done() and not agent.session.done():
+            scored = played.result()
+            raise UsageError(
+                f"The run takes no more submissions; it was scored now ({scored.score}). "
+                f"evopolicygym.load_run({str(scored.path)!r}) returns it."
+            )
         session = agent.session.result()
         try:
             yield session
@@ -147,7 +151,7 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
     ``access`` says where else the judge answers. Other arguments and errors are those of ``serve`` and ``run``.
     """
     asked = _configured(task, name, config, options, on_warning)
-    with access.opened() as opened:
+    with access.open() as opened:
         agent = OutsideAgent(opened, announce)
         return _begun(asked, workspace).play(agent, progress, on_open, on_event, on_warning)
 
@@ -175,7 +179,7 @@ def resume_served(  # noqa: PLR0913 - each is an argument of its own
     Raises ``UsageError`` where there is no such run, or its agent is not outside, and what ``resume`` raises.
     """
     served = _resumed(run, runs_directory, workers, workspace, track, on_warning)
-    with access.opened() as opened:
+    with access.open() as opened:
         return served.play(OutsideAgent(opened, announce), progress, on_open, on_event, on_warning)
 
 
@@ -230,7 +234,7 @@ def _configured(
             f"The agent {agent!r} was given for a run that is served; its agent is outside. name=NAME names it."
         )
     named = {"label": name} if name else {}
-    asked, _ = configured(task, OUTSIDE, {**options, **named}, config)
+    asked, _ = resolve_run_config(task, OUTSIDE, {**options, **named}, config)
     workers = cap_workers(asked.workers, asked.executor, on_warning, asked.task)
     for note in spec_notes(str(task), asked.task.environment):
         on_warning(note)
@@ -270,7 +274,7 @@ def _resumed(
     on_warning: OnWarning,
 ) -> _Served:
     refuse_unknown_tracker(track)
-    root, directory = named_run(Path(run), Path(below)), _absolute(workspace)
+    root, directory = find_run(Path(run), Path(below)), _absolute(workspace)
     if (agent := read_run(root).state.opened.agent).name != OUTSIDE:
         raise UsageError(f"The run's agent is {agent.entry}, which is not outside: evopolicygym resume {root} works.")
     most = cap_workers(workers, LOCAL, on_warning)
@@ -380,7 +384,7 @@ def host(
 
     Raises what ``run`` raises.
     """
-    asked, _ = configured(task, agent, options)
+    asked, _ = resolve_run_config(task, agent, options)
     asked = replace(asked, workers=cap_workers(asked.workers, asked.executor, LOG.info, asked.task))
     hosted = HostedAgent(findings, used)
     return HostedRun(hosted, lambda opened, event: runs.play(asked, opened, event, hosted), asked.track)

@@ -13,8 +13,7 @@ from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import Places, named_places, named_run, runs_meant
+from evopolicygym.records.reader import Places, expand_runs, find_places, find_run, read_run
 from evopolicygym.runs.config import absolutize_paths
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.replay import (
@@ -99,7 +98,7 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     Raises:
         UsageError: There is no such run.
     """
-    root = named_run(Path(run), Path(runs_directory))
+    root = find_run(Path(run), Path(runs_directory))
     means = (
         ReplayOptions(cap_workers(workers, executor, on_warning), executor, address, isolation, trust)
         if replay
@@ -187,7 +186,7 @@ def post_hoc(
         >>> evopolicygym.post_hoc("latest")
     """
     means = ReplayOptions(workers, isolation=isolation, trusted=trust)
-    roots = runs_meant(named_places(runs, runs_directory))
+    roots = expand_runs(find_places(runs, runs_directory))
     return {root: play_post_hoc(root, on_episode, means) for root in roots}
 
 

@@ -115,7 +115,7 @@ def _played(executor: Executor, spec: EnvironmentSpec, checkpoint: Path) -> Play
     ]
     repeated: list[str] = []
     played = dict(executor.play(checkpoint, context, jobs, lambda _job, why: repeated.append(why)))
-    episodes = [replace(played[job], seconds=0.0) for job in jobs]
+    episodes = [played[job].timeless for job in jobs]
     return PlayedCheckpoint(None, episodes, [pack(job.directory) for job in jobs if job.directory], repeated)
 
 

@@ -22,7 +22,7 @@ from evopolicygym.core.text import now
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.environments.versions import versions
 from evopolicygym.packs.installation import PACKAGE, command, installed, needed
-from evopolicygym.records import durable
+from evopolicygym.records import atomic
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.arithmetic import processor
 from evopolicygym.sandbox.bwrap import bwrap
@@ -164,7 +164,7 @@ class PackRecording:
             tasks=tuple(self._tasks[name] for name in self._order if name in self._tasks),
         )
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        durable.write_text(self._file, encode_record(record))
+        atomic.write_text(self._file, encode_record(record))
 
 
 def checked_versions(pack: Pack) -> dict[str, str]:

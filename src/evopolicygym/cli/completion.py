@@ -37,7 +37,7 @@ def complete_suite(incomplete: str) -> list[str]:
 
 def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the ids of runs that begin so, and ``latest``, below the directory that was named before, or ``runs``."""
-    from evopolicygym.records.run_names import LATEST, run_ids
+    from evopolicygym.records.reader import LATEST, run_ids
 
     return _fitting([LATEST, *run_ids(Path(ctx.params.get("below") or DEFAULT_RUNS))], incomplete)
 

@@ -1,6 +1,7 @@
 """The options and arguments of verbs: a flag for each declared option of a run, and those that several verbs share."""
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from inspect import Parameter, signature
 from pathlib import Path
@@ -45,9 +46,11 @@ Trust = Annotated[bool, typer.Option("--trust", help="Run, with your rights, a s
 Verb = TypeVar("Verb", bound=Callable[..., None])
 COMPLETIONS = {"agent": complete_agent}
 """What a shell proposes for an option's value."""
-SEVERAL = {Spelling.SEVERAL, Spelling.PAIRS}
+SEVERAL = {Spelling.SEVERAL, Spelling.PAIRS, Spelling.JSON_PAIRS}
 """Spellings that may be given several times."""
 TRUTHS = {"true": True, "false": False}
+PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
+"""What JSON calls values that Python spells otherwise."""
 
 
 def with_flags(options: Iterable[Option], *, in_suite: bool = False) -> Callable[[Verb], Verb]:
@@ -79,12 +82,26 @@ def given_options(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[s
 
 def parse_pairs(flag: str, texts: Iterable[str]) -> dict[str, int | float | str]:
     """Return what texts of the form NAME=VALUE hold; what is a number becomes one."""
-    found: dict[str, int | float | str] = {}
+    return {name: number_or_text(value) for name, value in _pairs(flag, texts)}
+
+
+def parse_json_pairs(flag: str, texts: Iterable[str]) -> dict[str, Any]:
+    """Return what texts of the form NAME=VALUE hold; a value that is neither a number nor JSON is text."""
+    return {name: _number_json_or_text(value) for name, value in _pairs(flag, texts)}
+
+
+def _pairs(flag: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         name, equals, value = text.strip().partition("=")
         if not equals or not name.isidentifier():
             raise UsageError(f"{flag} expects NAME=VALUE, got {text.strip()!r}.")
-        found[name] = number_or_text(value)
+        yield name, value
+
+
+def _number_json_or_text(text: str) -> Any:  # noqa: ANN401 - any of JSON
+    found = number_or_text(text)
+    with suppress(ValueError):
+        return json.loads(PYTHON_WORDS.get(text, text)) if isinstance(found, str) else found
     return found
 
 
@@ -120,6 +137,8 @@ def _decoded(option: Option, value: Any) -> Any:  # noqa: ANN401 - any option's
             return split_names(value)
         case Spelling.PAIRS:
             return parse_pairs(option.flag, value)
+        case Spelling.JSON_PAIRS:
+            return parse_json_pairs(option.flag, value)
         case Spelling.PAIRS_WITH_COMMAS:
             found = parse_pairs(option.flag, value.split(","))
             if texts := [name for name, text in found.items() if isinstance(text, str)]:

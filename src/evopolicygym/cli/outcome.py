@@ -21,12 +21,10 @@ from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.task import Task
 from evopolicygym.core.text import counted, number, plus_minus, printable
-from evopolicygym.records.lock import is_held
+from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_document import run_document
-from evopolicygym.records.run_names import experiment_name
-from evopolicygym.records.run_summary import success_rate, summary_of
+from evopolicygym.records.reader import RunRecord, experiment_name, read_run
+from evopolicygym.records.run_document import run_document, success_rate, summary_of
 from evopolicygym.runs.workspace import starter
 
 IN_GOOD_ORDER = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
@@ -56,7 +54,7 @@ def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool
     if spent := _spent(summary_of(record).usage):
         console.print(Text(f"model   {spent}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
-    playing = is_held(record.paths.lock)
+    playing = is_locked(record.paths.lock)
     if playing and not state.finished:
         console.print(Text("This run is being played by a process that holds its lock."), soft_wrap=True)
     for verb in _next(state, submissions_shown=submissions_shown, playing=playing):
@@ -75,7 +73,7 @@ def as_json(root: Path) -> dict[str, object]:
     state = read_run(root).state
     return {
         "run": str(root),
-        "being_played": is_held(RunPaths(root).lock),
+        "being_played": is_locked(RunPaths(root).lock),
         "first_reached_submission": state.first_reached,
         "candidates": len(state.candidates),
         "distinct_checkpoints": len(state.checkpoints),

@@ -55,7 +55,7 @@ def print_text(text: str, *, end: str = "\n") -> None:
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON value, numpy's included
     """Print a value on stdout as JSON; what a terminal would act on is escaped in it."""
-    from evopolicygym.records.jsontext import dumps
+    from evopolicygym.core.strict_json import dumps
 
     text = dumps(value, indent=2)
     if not text.replace("\n", "").isprintable():

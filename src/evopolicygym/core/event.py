@@ -15,7 +15,9 @@ from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
 from evopolicygym.core.task import Task
 
 SCHEMA = 3
-"""Of a record: the journal's first line names it, ``run.json`` and ``post_hoc.json`` do too. Only this one is read."""
+"""The schema of records, in the event log's first line, ``run.json`` and ``post_hoc.json``. No other schema is read."""
+SCHEMA_VERSION = "1"
+"""The schema of ``summary.json``, ``GET /info``, films and suites."""
 
 
 class CloseReason(StrEnum):

@@ -1,8 +1,8 @@
-"""The options of a run, each declared once, in a line of the group that it belongs to.
+"""The options of a run, each declared once, in a group.
 
-From its declaration follow the flag of the command line, the key of a TOML file (of a run and of a suite), the argument
-of ``evopolicygym.run``, the row in the docs' table, the name under which the run directory holds it, and whether runs
-must agree in it before they are pooled. The groups are ``TypedDict``s, so that type checkers know the arguments.
+The declaration yields the command-line flag, the key in TOML files (of a run and of a suite), the argument of
+``evopolicygym.run``, the row of the docs' table, the field of the run directory, and whether runs must agree in the
+option before they are pooled. The groups are ``TypedDict``s, so that type checkers know the arguments.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.task import TRAIN_CASES, Limits, Task
 
 Setting = bool | int | float | str
-"""An option's value as tables show it."""
+"""An option's value in tables."""
 NO_LIMIT, DEFAULT = "no limit", "default"
 DEFAULT_AGENT, COMMAND = "tuner", "command"
 DEFAULT_EXPERIMENT = "default"
@@ -33,6 +33,8 @@ class Spelling(StrEnum):
     """``--name VALUE,VALUE``."""
     PAIRS = "pairs"
     """``--name NAME=VALUE``, which may be given several times."""
+    JSON_PAIRS = "pairs of JSON"
+    """``--name NAME=VALUE``, whose values may be any of JSON."""
     PAIRS_WITH_COMMAS = "pairs with commas"
     """``--name NAME=VALUE,NAME=VALUE``."""
     ARGUMENT = "argument"
@@ -41,51 +43,51 @@ class Spelling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. Its name and its type are those of the field that declares it, its group and tables the group's."""
+    """An option of a run. ``declared_options`` fills in its name, type, group and tables."""
 
     default: Any
-    """The value where none is given; None also where it is found out later."""
+    """The default value; None also if it is determined later."""
     help: str
-    """In a line."""
+    """One line."""
     details: str = ""
-    """What the docs' table says in place of ``help``, in Markdown."""
+    """Markdown that replaces ``help`` in the docs' table."""
     default_text: str | None = None
-    """The default in words, where the value doesn't say it."""
+    """The default in words, if the value is not self-explanatory."""
     metavar: str | None = None
-    """What stands for the value in ``--help``."""
+    """The placeholder for the value in ``--help``."""
     minimum: int | None = None
     spelling: Spelling = Spelling.VALUE
     flag_name: str = ""
-    """The flag's name, where it isn't the option's."""
+    """The flag's name, if it differs from the option's."""
     other_flags: tuple[str, ...] = ()
-    """Flags that mean the same."""
+    """Aliases of the flag."""
     key_name: str = ""
-    """The key in a TOML file, where it isn't the option's name."""
+    """The key in a TOML file, if it differs from the option's name."""
     in_suites: bool = True
-    """Whether the command line of a suite has it too."""
+    """Whether ``evopolicygym suite`` accepts the flag too."""
     suite_help: str = ""
-    """The help of a suite's flag, where it isn't the same."""
+    """The help of the suite's flag, if it differs."""
     comparability_label: str = ""
-    """What runs that are pooled must agree in, in words; empty where they needn't."""
+    """The option's name in messages about pooling; empty if pooled runs may differ in it."""
     task_field: str = ""
-    """Where a task holds it, such as ``budget.episodes``; empty for one among the task's ``choices``, by its name."""
+    """The task's attribute, such as ``budget.episodes``; empty if it is stored in the task's ``choices``."""
     record_field: str = ""
-    """The property of a run's result that holds it; empty for one that stands among its ``choices``, by its name."""
+    """The property of a run's result; empty if it is stored in the result's ``choices``."""
     affects_cases: bool = False
-    """Whether it decides on which cases runs are scored, so that entries can't be split by it."""
+    """Whether it changes the cases that score a run, so that entries can't be split by it."""
     crossable: bool = False
-    """Whether a suite may cross it though runs needn't agree in it."""
+    """Whether a suite may cross it although pooled runs may differ in it."""
     name: str = ""
     type: Any = None
-    """Of its value."""
+    """The type of its value."""
     group: str = "Other options"
-    """The heading below which ``--help`` shows it."""
+    """The heading in ``--help``."""
     tables: tuple[str, ...] = ()
-    """The tables of a TOML file that it lies in, from the outermost; none for the top of the file."""
+    """The tables of a TOML file that contain it, outermost first; none for the top level."""
 
     @property
     def flag(self) -> str:
-        """The flag of the command line; empty where there is none."""
+        """The command-line flag; empty if there is none."""
         if self.spelling is Spelling.ARGUMENT:
             return ""
         return "--" + (self.flag_name or self.name).replace("_", "-")
@@ -97,28 +99,28 @@ class Option:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The keys of a TOML file that lead to it."""
+        """Its dotted path in a TOML file."""
         return (*self.tables, self.key)
 
     @property
     def in_table(self) -> "Option":
-        """The option as the outermost of its tables sees it."""
+        """The option relative to the outermost of its tables."""
         return replace(self, tables=self.tables[1:])
 
     @property
     def is_knob(self) -> bool:
-        """Whether a suite may cross it: runs that differ in it alone are of one experiment, on the same cases."""
+        """Whether a suite may cross it: runs that differ in it alone share an experiment and its cases."""
         return self.crossable or bool(self.comparability_label and not self.affects_cases)
 
     @property
     def default_shown(self) -> str:
-        """The default in words; empty where there is nothing to say."""
+        """The default in words; empty if there is none."""
         if self.default_text is not None:
             return self.default_text
         return "" if self.default in (None, "", [], {}) else str(self.default)
 
 
-# One option is one declaration, wrapped as prose is: the formatter would give each argument a line of its own.
+# Declarations are wrapped like prose; the formatter would give each argument a line.
 # fmt: off
 class NamedAgent(TypedDict, total=False):
     """Which agent plays."""
@@ -135,12 +137,12 @@ class ProgramOptions(TypedDict, total=False):
     command: Annotated[Sequence[str], Option([], "A program that is the agent, started once in the workspace.",
         metavar="[-- COMMAND …]", spelling=Spelling.ARGUMENT, in_suites=False)]
     interactive: Annotated[bool, Option(default=False,
-        help="Run COMMAND in this terminal: you see what it prints, and may type.",
-        details="runs the COMMAND in this terminal, so that you see what it prints, and may type", in_suites=False)]
-    label: Annotated[str, Option("", "What tables and exports call the agent, such as mine-v2.",
-        details="what tables and exports call the agent, in place of its name and its command; up to 80 "
-        "characters. Beside it the record keeps a SHA-256 of the files that a COMMAND names (column `program`), "
-        "so that two versions of one program are distinguished",
+        help="Run COMMAND in this terminal: you see its output and can type.",
+        details="runs the COMMAND in this terminal, so that you see its output and can type", in_suites=False)]
+    label: Annotated[str, Option("", "The agent's name in tables and exports, such as mine-v2.",
+        details="the agent's name in tables and exports, in place of its own name and command; up to 80 "
+        "characters. The record also keeps a SHA-256 of the files that a COMMAND names (column `program`), "
+        "so that two versions of a program are distinguished",
         in_suites=False)]
     options: Annotated[Mapping[str, Any], Option({},
         "An extra option of this agent, such as quiet_s=900; may be given several times.",
@@ -151,72 +153,73 @@ class ProgramOptions(TypedDict, total=False):
 
 
 class ModelOptions(TypedDict, total=False):
-    """The model that the agent uses."""
+    """The model that the agent asks."""
 
-    model: Annotated[str, Option("", "The model that the agent uses, where it uses one.",
+    model: Annotated[str, Option("", "The model that the agent asks, if it asks a model.",
         suite_help="The model of every agent that names none.", crossable=True)]
     effort: Annotated[str, Option("", "The model's reasoning effort, such as low or high.",
         details="the model's reasoning effort, see [agents](../use/agents.md#how-much-the-model-thinks)",
         metavar="LEVEL", crossable=True)]
     model_url: Annotated[str, Option("",
-        "The one model server that the agent may reach, through a proxy that counts tokens.",
-        details="the one model server that the agent may reach, through [a proxy](../use/model_proxy.md) that "
-        "counts tokens; [`neutral`](neutral.md) asks it from outside")]
+        "The only model server that the agent can reach, through a proxy that counts tokens.",
+        details="the only model server that the agent can reach, through [a proxy](../use/model_proxy.md) that "
+        "counts tokens; [`neutral`](neutral.md) asks it from outside the sandbox")]
     model_key: Annotated[str, Option("", "The environment variable that holds the model server's key.",
         details="the environment variable that holds the model server's key; no program of the agent ever sees it",
         metavar="VARIABLE")]
     model_wire: Annotated[str, Option("", "The API of the server: auto, responses, chat, messages or gemini.",
         details="the API of the server: `auto`, `responses`, `chat`, `messages` or `gemini`", default_text="auto")]
     price: Annotated[Mapping[str, float] | None, Option(None,
-        "What a million tokens cost, in USD: input=1.25,cached_input=0.125,output=10.",
-        details="what a million tokens cost in USD: `input=1.25,cached_input=0.125,output=10`",
+        "The price of a million tokens in USD: input=1.25,cached_input=0.125,output=10.",
+        details="the price of a million tokens in USD: `input=1.25,cached_input=0.125,output=10`",
         default_text="looked up", metavar="NAME=USD,…", spelling=Spelling.PAIRS_WITH_COMMAS, in_suites=False)]
 
 
 class LimitOptions(TypedDict, total=False):
     """How much the agent may use."""
 
-    max_cost: Annotated[float | None, Option(None, "The most that the model may cost.",
-        details="the most USD that the model may cost ([limits](../use/agents.md#what-a-run-may-use))",
-        suite_help="The most that the model may cost in a run.", metavar="USD", crossable=True)]
+    max_cost: Annotated[float | None, Option(None, "Limit on the model's cost.",
+        details="limit on the model's cost in USD ([limits](../use/agents.md#what-a-run-may-use))",
+        suite_help="Limit on the model's cost in a run.", metavar="USD", crossable=True)]
     max_tokens: Annotated[int | None, Option(None,
-        "The most tokens that the model may use, input and output together.",
-        suite_help="The most tokens that the model may use in a run.", crossable=True)]
+        "Limit on the model's tokens, input and output together.",
+        suite_help="Limit on the model's tokens in a run.", crossable=True)]
     max_time: Annotated[float | str | None, Option(None,
-        "The most wall time of all turns: seconds, or 45m, 2h30m, 1d; none for no limit.",
+        "Limit on the wall time of all turns: seconds, or 45m, 2h30m, 1d; none for no limit.",
         default_text="1d for a COMMAND", metavar="DURATION", crossable=True)]
-    max_turns: Annotated[int | None, Option(None, "The most turns of the agent.", crossable=True)]
+    max_turns: Annotated[int | None, Option(None, "Limit on the agent's turns.", crossable=True)]
 
 
 class TaskOptions(TypedDict, total=False):
-    """What is played: how much of it, on which cases."""
+    """What is played, how many episodes, on which cases."""
 
-    budget: Annotated[int, Option(128, "Train episodes that the agent may spend.",
+    budget: Annotated[int, Option(128, "Train episodes that the agent can spend.",
         comparability_label="episode budget", task_field="budget.episodes", record_field="budget")]
-    validation: Annotated[int, Option(16, "Hidden cases that pick the checkpoint, 1 to 64.",
+    validation: Annotated[int, Option(16, "Hidden cases that select the checkpoint, 1 to 64.",
         comparability_label="number of validation cases", task_field="validation_cases",
         record_field="validation_cases", affects_cases=True)]
-    held_out: Annotated[int, Option(32, "Hidden cases that score the picked checkpoint, 1 to 256.",
+    held_out: Annotated[int, Option(32, "Hidden cases that score the selected checkpoint, 1 to 256.",
         comparability_label="number of held-out cases", task_field="held_out_cases", record_field="held_out_cases",
         affects_cases=True)]
-    films: Annotated[int, Option(0, "Films of its train episodes that the agent may ask for.",
-        details="[films](../use/films.md#films-for-an-agent) of its train episodes that the agent may ask for",
-        comparability_label="films that an agent may ask for", task_field="films", record_field="films")]
+    films: Annotated[int, Option(0, "Films of its train episodes that the agent can request.",
+        details="[films](../use/films.md#films-for-an-agent) of its train episodes that the agent can request",
+        comparability_label="films that an agent can request", task_field="films", record_field="films")]
     imports: Annotated[Sequence[str], Option([],
         "A module whose import registers the environment's id; may be given several times.",
         details="a module whose import registers the environment's [id](../use/packs.md#any-registered-id); may "
         "be given several times",
         metavar="MODULE", spelling=Spelling.SEVERAL, flag_name="import", in_suites=False)]
     make: Annotated[Mapping[str, Any], Option({},
-        "An argument of gymnasium.make for an environment named by its id; may be given several times.",
-        details="`NAME=VALUE`, an argument of `gymnasium.make` for an environment that is named by [its "
-        "id](../use/packs.md#any-registered-id); may be given several times",
-        metavar="NAME=VALUE", spelling=Spelling.PAIRS, in_suites=False)]
+        "An argument of gymnasium.make, for an environment named by its id, as JSON or text; may be given several "
+        "times.",
+        details="`NAME=VALUE`, an argument of `gymnasium.make`, for an environment named by [its "
+        "id](../use/packs.md#any-registered-id), as JSON (`true`, `0.5`, `[1, 2]`) or text; may be given several times",
+        metavar="NAME=VALUE", spelling=Spelling.JSON_PAIRS, in_suites=False)]
     policy_packages: Annotated[Sequence[str], Option([],
-        "Installed packages that policies may import besides numpy and scipy.",
-        details="`NAME[,NAME]`, installed packages that [policies may "
-        "import](../use/agents.md#what-policies-can-import) besides numpy and scipy",
-        metavar="NAME[,NAME]", spelling=Spelling.COMMAS, comparability_label="packages that policies may import",
+        "Installed packages that policies can import in addition to numpy and scipy.",
+        details="`NAME[,NAME]`, installed packages that [policies can "
+        "import](../use/agents.md#what-policies-can-import) in addition to numpy and scipy",
+        metavar="NAME[,NAME]", spelling=Spelling.COMMAS, comparability_label="packages that policies can import",
         task_field="policy_packages", record_field="policy_packages")]
     split: Annotated[str, Option("private",
         "Where cases come from: private, public, or a directory with train.json, valid.json, heldout.json.",
@@ -225,29 +228,29 @@ class TaskOptions(TypedDict, total=False):
     experiment: Annotated[str, Option(DEFAULT_EXPERIMENT, "Runs of one experiment play the same cases.",
         suite_help="The experiment that the suite's runs belong to. Default: the suite's name.")]
     seed: Annotated[int, Option(0,
-        "Seed of the agent's and the policies' random numbers, not of the cases; 0 to 4294967295.",
-        suite_help="Seed of the first repeat; each further repeat takes the next.")]
+        "Seed for agent and policy RNGs; does not affect cases; 0 to 4294967295.",
+        suite_help="Seed of the first repeat; each further repeat uses the next.")]
 
 
 class Knobs(TypedDict, total=False):
-    """What an agent is shown and allowed, which experiments vary."""
+    """What the agent sees and may do, which experiments vary."""
 
     text: Annotated[Literal["full", "terse"], Option("full",
-        "How much the task's text says of the environment: full, or terse without equations and constants.",
-        details="how much [the task's text](../use/knobs.md#text) says of the environment: `full`, or `terse`, "
-        "which has no equations, constants or advice",
+        "The task's text: full, or terse without equations and constants.",
+        details="[the task's text](../use/knobs.md#text): `full`, or `terse`, which has no equations, constants or "
+        "advice",
         comparability_label="text of the task")]
     feedback: Annotated[Literal["full", "traces", "returns"], Option("full",
-        "What a submission leaves to read: full, traces (no films) or returns (no trajectories).",
-        details="what [a submission leaves to read](../use/knobs.md#feedback): `full`, `traces` (no films) or "
+        "The feedback on a submission: full, traces (no films) or returns (no trajectories).",
+        details="the [feedback](../use/knobs.md#feedback) on a submission: `full`, `traces` (no films) or "
         "`returns` (no trajectories)",
         comparability_label="feedback", task_field="feedback", record_field="feedback")]
     finish: Annotated[bool, Option(default=False, help="Let the agent end the run with episodes unspent.",
-        details="lets the agent end the run with episodes unspent; an agent outside, and a person, always may",
+        details="lets the agent end the run with episodes unspent; an agent outside, and a person, always can",
         comparability_label="whether the agent may finish early", task_field="finish_allowed", record_field="finish")]
-    min_episodes: Annotated[int, Option(1, "The fewest episodes of one submission.",
+    min_episodes: Annotated[int, Option(1, "The fewest episodes of a submission.",
         minimum=1, comparability_label="fewest episodes of a submission", task_field="budget.min_per_submission")]
-    max_episodes: Annotated[int | None, Option(None, "The most episodes of one submission.",
+    max_episodes: Annotated[int | None, Option(None, "The most episodes of a submission.",
         default_text="all that are left", minimum=1, comparability_label="most episodes of a submission",
         task_field="budget.max_per_submission")]
     max_submissions: Annotated[int | None, Option(None,
@@ -255,11 +258,11 @@ class Knobs(TypedDict, total=False):
         details="the most submissions; the run closes with the last of them, whatever is left of the budget",
         default_text="no limit", minimum=1, comparability_label="most submissions",
         task_field="budget.max_submissions")]
-    train_cases: Annotated[int, Option(TRAIN_CASES, "Train cases that the agent may name, 1 to 1024.",
+    train_cases: Annotated[int, Option(TRAIN_CASES, "Train cases that the agent can name, 1 to 1024.",
         comparability_label="number of train cases", task_field="train_cases")]
     policy_limits: Annotated[Mapping[str, float], Option({},
-        "What a policy may use, such as act_s=2 or memory_mb=512; may be given several times.",
-        details="`NAME=VALUE`, [what a policy may use](../use/knobs.md#policy-limits): `load_s`, `reset_s`, "
+        "A limit of the policy, such as act_s=2 or memory_mb=512; may be given several times.",
+        details="`NAME=VALUE`, a [limit of the policy](../use/knobs.md#policy-limits): `load_s`, `reset_s`, "
         "`act_s`, `episode_s`, `memory_mb`, `output_kb`, `checkpoint_mb` or `checkpoint_files`; may be given "
         "several times",
         metavar="NAME=VALUE", spelling=Spelling.PAIRS, flag_name="policy_limit",
@@ -267,62 +270,63 @@ class Knobs(TypedDict, total=False):
 
 
 class PlaceOptions(TypedDict, total=False):
-    """Where a run plays, and where its run directory goes."""
+    """Where a run plays and where its run directory is created."""
 
-    workers: Annotated[int | None, Option(None, "Episodes that play at once.",
-        details="episodes that play at once, no more than there are cores or episodes; results don't depend on it",
-        suite_help="Episodes of a run that play at once. Default: one for each of its cores.",
+    workers: Annotated[int | None, Option(None, "Episodes that play in parallel.",
+        details="episodes that play in parallel, at most one per core; results don't depend on it",
+        suite_help="Episodes of a run that play in parallel. Default: one for each of its cores.",
         default_text="one for each core", minimum=1)]
-    runs: Annotated[str, Option(str(DEFAULT_RUNS), "The directory for records.")]
+    runs: Annotated[str, Option(str(DEFAULT_RUNS), "The directory in which run directories are created.")]
     isolation: Annotated[str, Option(AUTO,
-        "How policies are isolated: auto (the strongest that works here), bubblewrap, process or none.",
-        details="how policies are isolated: `auto` (the strongest that works here), `bubblewrap`, `process` or "
-        "`none`")]
+        "The policies' sandbox: auto (the strongest that works here), bubblewrap, process or none.",
+        details="the policies' sandbox: `auto` (the strongest that works here), `bubblewrap`, `process` or `none`")]
     waive: Annotated[Sequence[str], Option([],
-        "Play even where this wall is missing: seccomp, landlock or program-sandbox. The run is marked.",
-        details="plays even where this wall is missing, `seccomp`, `landlock` or `program-sandbox`; the run is "
-        "marked ([levels](security.md#levels)); may be given several times",
-        metavar="WALL", spelling=Spelling.SEVERAL, other_flags=("--allow-missing",))]
+        "Play without this sandbox feature if the machine lacks it: seccomp, landlock or program-sandbox. The run is "
+        "marked.",
+        details="plays without this sandbox feature if the machine lacks it: `seccomp`, `landlock` or "
+        "`program-sandbox`; the run is marked ([levels](security.md#levels)); may be given several times",
+        metavar="FEATURE", spelling=Spelling.SEVERAL, flag_name="allow_missing", other_flags=("--waive",))]
     executor: Annotated[str, Option(LOCAL,
         "Where episodes play: local, ray, or package.module:Class. Results don't depend on it.",
         details="where episodes play: `local`, `ray` ([many machines](../use/cluster.md)) or "
         "`package.module:Class`; results don't depend on it")]
     address: Annotated[str, Option("",
-        "The executor's cluster: host:port, ray://host:port or auto. Default: one on this machine.",
-        details="the executor's cluster: `host:port`, `ray://host:port` or `auto`; without it, one on this machine")]
+        "The executor's cluster: host:port, ray://host:port or auto. Default: a new one on this machine.",
+        details="the executor's cluster: `host:port`, `ray://host:port` or `auto`; without it, a new one on this "
+        "machine")]
     track: Annotated[str, Option("",
-        "Log the run besides: trackio, wandb, tensorboard, mlflow or package.module:make.",
-        details="logs the run to [a tracker](../use/tracking.md) besides: `trackio`, `wandb`, `tensorboard`, "
-        "`mlflow` or `package.module:make`; results don't depend on it",
+        "Also log the run to a tracker: trackio, wandb, tensorboard, mlflow or package.module:make.",
+        details="also logs the run to [a tracker](../use/tracking.md): `trackio`, `wandb`, `tensorboard`, `mlflow` "
+        "or `package.module:make`; results don't depend on it",
         metavar="TRACKER")]
 
 
 # fmt: on
 class CommonOptions(TaskOptions, Knobs, PlaceOptions, total=False):
-    """What all runs of a suite have in common."""
+    """The options that all runs of a suite share."""
 
 
 class AgentOptions(NamedAgent, ProgramOptions, ModelOptions, LimitOptions, total=False):
-    """Who plays, with which model, and how much it may use."""
+    """The agent, its model and its limits."""
 
 
 class RunArguments(ProgramOptions, ModelOptions, LimitOptions, CommonOptions, total=False):
-    """All options of a run but the task and the agent, which a program may give as a function."""
+    """All options of a run except the task and the agent, which ``evopolicygym.run`` takes as arguments."""
 
 
 class RunOptions(AgentOptions, CommonOptions, total=False):
-    """All options of a run but the task itself."""
+    """All options of a run except the task."""
 
 
 def declared_options(fields: type, group: str, *tables: str) -> tuple[Option, ...]:
-    """Return the options of a group; ``tables`` of a TOML file hold them."""
+    """Return the options that a ``TypedDict`` declares; ``tables`` of a TOML file contain them."""
     declared = {name: get_args(hint) for name, hint in get_type_hints(fields, include_extras=True).items()}
     return tuple(
         replace(option, name=name, type=kind, group=group, tables=tables) for name, (kind, option) in declared.items()
     )
 
 
-KNOBS: tuple[Option, ...] = declared_options(Knobs, "What the agent is shown and allowed")
+KNOBS: tuple[Option, ...] = declared_options(Knobs, "What the agent sees and may do")
 AGENT_OPTIONS: tuple[Option, ...] = (
     *declared_options(NamedAgent, "The agent", "agent"),
     *declared_options(ProgramOptions, "The agent", "agent"),
@@ -338,7 +342,7 @@ RUN_OPTIONS: tuple[Option, ...] = (*AGENT_OPTIONS, *COMMON_OPTIONS)
 
 
 def nest_options(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of options as a TOML file has them: each in its table."""
+    """Return option values as a nested document, like a TOML file's."""
     document: dict[str, Any] = {}
     for option in options:
         if option.name in values:
@@ -350,7 +354,7 @@ def nest_options(options: Iterable[Option], values: Mapping[str, Any]) -> dict[s
 
 
 def flatten_options(options: Iterable[Option], document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of options by their names, of a document as ``nest_options`` makes it."""
+    """Return option values by name; the inverse of ``nest_options``."""
     values: dict[str, Any] = {}
     for option in options:
         table: Mapping[str, Any] = document
@@ -361,28 +365,28 @@ def flatten_options(options: Iterable[Option], document: Mapping[str, Any]) -> d
     return values
 
 
-def setting(task: Task, option: Option) -> Setting:
-    """Return what a task was set to in an option that runs must agree in."""
+def get_setting(task: Task, option: Option) -> Setting:
+    """Return a task's value of an option."""
     if not option.task_field:
-        return plain(task.choices.get(option.name, option.default))
-    return plain(reduce(getattr, option.task_field.split("."), task))
+        return format_setting(task.choices.get(option.name, option.default))
+    return format_setting(reduce(getattr, option.task_field.split("."), task))
 
 
 def changed_settings(task: Task, options: Iterable[Option]) -> dict[str, Setting]:
-    """Return what a task was set to in each of these options, by name, where it isn't the default."""
-    found = {option.name: (setting(task, option), plain(option.default)) for option in options}
-    return {name: value for name, (value, default) in found.items() if value != default}
+    """Return a task's values of options by name, without the defaults."""
+    settings = {option.name: (get_setting(task, option), format_setting(option.default)) for option in options}
+    return {name: value for name, (value, default) in settings.items() if value != default}
 
 
-def plain(value: Any) -> Setting:  # noqa: ANN401 - any option's
-    """Return an option's value as tables show it."""
+def format_setting(value: Any) -> Setting:  # noqa: ANN401 - any option's
+    """Return an option's value for tables."""
     match value:
         case None:
             return NO_LIMIT
         case Enum():
             return str(value.value)
         case Limits():
-            return " ".join(f"{name}={_short(of)}" for name, of in sorted(value.changed.items())) or DEFAULT
+            return " ".join(f"{name}={_short(limit)}" for name, limit in sorted(value.changed.items())) or DEFAULT
         case Mapping() if not value:
             return DEFAULT
         case list() | tuple():

@@ -136,6 +136,8 @@ class Unavailable:
     tasks: int
     """How many, about."""
     reason: str
+    ids: tuple[str, ...] = ()
+    """Patterns of their ids, as in a shell, such as ``MiniHack-*``."""
 
 
 @dataclass(frozen=True, slots=True)

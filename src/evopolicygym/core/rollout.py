@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -63,6 +63,13 @@ class Episode:
     """Sums over the episode of the parts of the reward that the spec declares."""
     seconds: float = 0.0
     """Wall time, the environment's reset included."""
+    act_seconds: float | None = None
+    """Processor time of one act of the policy, on average; None where the policy failed."""
+
+    @property
+    def timeless(self) -> "Episode":
+        """The episode without its times, in which two plays of it differ."""
+        return replace(self, seconds=0.0, act_seconds=None)
 
     @property
     def ended(self) -> str:

@@ -1,12 +1,14 @@
-"""JSON from an untrusted sender: one text has one meaning, for us and for anybody else who reads it, or it is refused.
+"""Strict JSON, read from untrusted senders and written for any reader: a text has one meaning or is refused.
 
-JSON of our own is written in ``records/jsontext.py`` and read with the standard library.
+Written JSON has NaN and infinities as the strings "NaN", "Inf" and "-Inf".
 """
 
 import json
 import math
 from collections import Counter
 from typing import Any
+
+import numpy as np
 
 MOST_NESTING = 128
 """How deep lists and objects may lie within each other."""
@@ -80,3 +82,43 @@ def _is_too_deep(value: object) -> bool:
 
 def _too_deep() -> NotStrict:
     return NotStrict(f"its lists and objects lie more than {MOST_NESTING} deep in each other")
+
+
+def dumps(value: Any, indent: int | None = None) -> str:  # noqa: ANN401 - any JSON value, numpy's included
+    """Return a value as JSON text: numpy values as numbers and lists, values that JSON can't hold as their ``str``."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    try:
+        return json.dumps(
+            value, indent=indent, separators=separators, allow_nan=False, ensure_ascii=False, default=_plain_value
+        )
+    except ValueError:
+        finite = _finite_value(value)
+        return json.dumps(finite, indent=indent, separators=separators, allow_nan=False, ensure_ascii=False)
+
+
+def _plain_value(value: Any) -> Any:  # noqa: ANN401 - as above
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+def _finite_value(value: Any) -> Any:  # noqa: ANN401 - as above
+    match value:
+        case dict():
+            return {str(key): _finite_value(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite_value(item) for item in value]
+        case float():
+            return _finite_number(value)
+        case str() | int() | None:
+            return value
+        case _:
+            return _finite_value(_plain_value(value))
+
+
+def _finite_number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else ("Inf" if value > 0 else "-Inf")

@@ -102,6 +102,7 @@ def describe_here(spec: EnvironmentSpec) -> Description:
     environment = Environment(spec)
     try:
         environment.reset(SEED)
+        _check_reward(environment)
         return Description(
             to_schema(environment.observation_space),
             to_schema(environment.action_space),
@@ -111,6 +112,22 @@ def describe_here(spec: EnvironmentSpec) -> Description:
         )
     finally:
         environment.close()
+
+
+def _check_reward(environment: Environment) -> None:
+    """Raise ``UsageError`` where a step of an environment of no pack returns a reward that is not a number."""
+    if environment.spec.pack:  # packs are checked, and a first step may be compiled for a minute
+        return
+    simulator = environment.simulator
+    simulator.action_space.seed(SEED)
+    reward = simulator.step(simulator.action_space.sample())[1]
+    try:
+        float(reward)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"Invalid reward of {environment.spec.id}: expected a number, got {type(reward).__name__}. A wrapper that "
+            f"returns a number makes an environment of several rewards or agents one that can be played."
+        ) from error
 
 
 def _main(descriptor: int) -> None:

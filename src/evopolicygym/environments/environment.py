@@ -12,9 +12,10 @@ from importlib import import_module
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from evopolicygym.core.cases import SEED_BITS, SHORT_SEED_BITS, short_seed
-from evopolicygym.core.errors import UnregisteredId
+from evopolicygym.core.errors import UnregisteredId, UsageError
 from evopolicygym.core.spaces import Space, action_reader
 from evopolicygym.core.task import EnvironmentSpec, SuccessRule
 from evopolicygym.environments import fast
@@ -23,6 +24,7 @@ from evopolicygym.environments.versions import not_installed
 
 LONG_SEED = (1 << SEED_BITS) - 1
 """A seed that simulators with seeds of 32 or 64 bits refuse."""
+EXPECTED = "Expected a gymnasium.Env: one agent that plays one episode at a time. A wrapper that is one works."
 DEFAULT_FPS = 30.0
 CRASHED = "crashed"
 """The key of ``info`` with which highway-env reports a crash."""
@@ -168,14 +170,16 @@ def _make(spec: EnvironmentSpec) -> gymnasium.Env[Any, Any]:
         with warnings.catch_warnings():
             # Box2D's SWIG bindings warn while they are imported, on Python 3.11 and later; nothing can be done about it
             warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
-            return gymnasium.make(_bare(spec), **copy.deepcopy(spec.arguments))
+            registered = _bare(spec)
+            _check_kind(registered)
+            return gymnasium.make(registered, **copy.deepcopy(spec.arguments))
     except ModuleNotFoundError as error:
         raise not_installed(spec, str(error.name)) from error
     except gymnasium.error.DependencyNotInstalled as error:
         raise not_installed(spec, _root_module(error)) from error
 
 
-def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
+def _bare(spec: EnvironmentSpec) -> EnvSpec:
     """Return gymnasium's registration of an id without the wrappers that only check or count."""
     with redirect_stderr(io.StringIO()):  # gymnasium-robotics prints a notice about other environments of its
         for module in spec.registering_modules:
@@ -193,6 +197,16 @@ def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
     bare.order_enforce = False
     bare.disable_env_checker = True
     return bare
+
+
+def _check_kind(registered: EnvSpec) -> None:
+    """Raise ``UsageError`` where an id is that of a vector of environments, or of an environment of several agents."""
+    maker = registered.entry_point
+    if maker is None:
+        raise UsageError(f"{registered.id} is registered as a vector of environments only. {EXPECTED}")
+    kind = load_env_creator(maker) if isinstance(maker, str) else maker
+    if isinstance(kind, type) and not issubclass(kind, gymnasium.Env):
+        raise UsageError(f"{registered.id} is a {kind.__module__}.{kind.__qualname__}. {EXPECTED}")
 
 
 def _draw_without_a_screen() -> None:

@@ -19,7 +19,7 @@ from evopolicygym.core.score import Estimate, estimate, normalised
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
 from evopolicygym.export.schema.rows import RunRow
 from evopolicygym.export.schema.tables import RunTables
-from evopolicygym.records.run_summary import summary_of
+from evopolicygym.records.run_document import summary_of
 
 OF_THE_TASK = frozenset({"commitment", "versions", "simulator_code", "spec_sha256"})
 """Properties that belong to a run's task and cases; they may differ between the tasks and repeats of one agent."""

@@ -7,16 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
+from evopolicygym.core.event import SCHEMA_VERSION, SubmissionCharged, SubmissionPublished
 from evopolicygym.core.rollout import Episode, FailureReason, Recording
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import total
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import STARTER, LoadError, SubmissionStatus
 from evopolicygym.core.task import FeedbackProfile
 from evopolicygym.judge.films import FilmReply, film_notes
 from evopolicygym.judge.request import STARTER_WORD
-from evopolicygym.records.documents import SCHEMA_VERSION
-from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import EPISODES, SUMMARY, RunPaths
 
 ERRORS = "errors.txt"
@@ -31,7 +30,7 @@ def write_summary(
     paths: RunPaths, state: RunState, index: int, published: SubmissionPublished, films: Sequence[FilmReply] = ()
 ) -> None:
     """Write ``summary.json``, and ``errors.txt`` where the status is not ok, beside the episodes in staging."""
-    staged = paths.staged(index)
+    staged = paths.staged_feedback(index)
     (staged / EPISODES).mkdir(parents=True, exist_ok=True)
     if published.error:
         (staged / ERRORS).write_text(dumps(_error_line(published.error, published.time)) + "\n", encoding="utf-8")
@@ -63,6 +62,8 @@ def summary(
         "errors": _failed(episodes, timeouts=False) if played else None,
         "timeouts": _failed(episodes, timeouts=True) if played else None,
         "ended": [episode.ended for episode in episodes] or None,
+        "act_seconds": [episode.act_seconds for episode in episodes] or None,
+        "act_seconds_limit": task.limits.act_s,
         **_components(episodes, task.environment.reward_components),
         **({"success_rate": _success_rate(episodes)} if task.environment.success else {}),
         **({"films": film_notes(films, submission) if played else None} if task.films else {}),

@@ -18,7 +18,7 @@ from evopolicygym.core.film import Film, FilmJob, NoFilm, RecordedEpisode
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.judge.rollouts import Rollouts, RolloutStopped
 from evopolicygym.records.feedback import feedback_sha256
-from evopolicygym.records.films import put_film
+from evopolicygym.records.films import write_film
 from evopolicygym.records.paths import EPISODES, FILM, SHEET, RunPaths, episode_name
 from evopolicygym.rollout.films.encoding import stills
 from evopolicygym.rollout.messages import NO_STORAGE
@@ -39,7 +39,7 @@ def parse_stills(episode: str, steps: str) -> tuple[int, tuple[int, ...]]:
 
 def stills_of(paths: RunPaths, submission: SubmissionState, place: int, steps: Sequence[int]) -> Mapping[int, bytes]:
     """Return frames of a submission's film as PNG files, by their steps; raise ``RequestRefused``."""
-    directory, published = paths.published(submission.index), submission.published
+    directory, published = paths.published_feedback(submission.index), submission.published
     episode = submission.first_global_episode + place
     film = directory / EPISODES / episode_name(episode) / FILM
     if published is None or place not in submission.charged.films or not film.is_file():
@@ -87,7 +87,7 @@ def make_films(rollouts: Rollouts, submission: SubmissionState) -> tuple[FilmRep
         folder = _folder(rollouts, submission, place)
         _clear(folder)
         try:
-            made.append(FilmReply(place, put_film(folder / FILM, _maker(rollouts, submission, place)), None))
+            made.append(FilmReply(place, write_film(folder / FILM, _maker(rollouts, submission, place)), None))
         except (RolloutStopped, StorageError):
             raise
         except Exception as error:  # whatever a renderer or its libraries may raise
@@ -132,7 +132,7 @@ def _recorded(submission: SubmissionState, place: int) -> RecordedEpisode:
 
 def _folder(rollouts: Rollouts, submission: SubmissionState, place: int) -> Path:
     name = episode_name(submission.first_global_episode + place)
-    return rollouts.writer.paths.staged(submission.index) / EPISODES / name
+    return rollouts.writer.paths.staged_feedback(submission.index) / EPISODES / name
 
 
 def _clear(folder: Path) -> None:

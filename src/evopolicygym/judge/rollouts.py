@@ -200,7 +200,7 @@ def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
     """Play the cases of a hidden split that a checkpoint has not played yet, always in the same order."""
     state, paths = rollouts.writer.state, rollouts.writer.paths
     jobs = [
-        rollouts.job_builder.job(split, index, index, paths.evaluated(split, checkpoint, index), Recording.ACTIONS)
+        rollouts.job_builder.job(split, index, index, paths.hidden_episode(split, checkpoint, index), Recording.ACTIONS)
         for index in state.rollout(split, checkpoint).missing
     ]
     rollouts.play(split, checkpoint, state.context(state.first_with(checkpoint)), jobs)
@@ -209,7 +209,7 @@ def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
 def _select(writer: RunWriter) -> None:
     choice = writer.state.choice()
     if choice is None:
-        writer.record(RunFinished(now(), RunStatus.NO_OK_SUBMIT, logs_sha256=writer.sealed_logs()))
+        writer.record(RunFinished(now(), RunStatus.NO_OK_SUBMIT, logs_sha256=writer.seal_logs()))
         return
     checkpoint = writer.state.submissions[choice.submit_index].charged.checkpoint
     writer.record(CheckpointSelected(now(), choice.submit_index, checkpoint, choice.validation_mean))
@@ -219,6 +219,6 @@ def _score(writer: RunWriter) -> None:
     held_out = writer.state.held_out()
     if held_out is None:
         raise RecordError("Held-out cases are missing at the end of their rollout.")
-    evidence = writer.sealed(writer.paths.evaluation)
-    logs = writer.sealed_logs()
+    evidence = writer.seal(writer.paths.evaluation)
+    logs = writer.seal_logs()
     writer.record(RunFinished(now(), RunStatus.SCORED, held_out.mean, held_out.standard_error, evidence, logs))

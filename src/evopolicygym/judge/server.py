@@ -29,6 +29,7 @@ from evopolicygym.core.agent import JudgeAddress
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.score import estimate
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import printable
 from evopolicygym.judge import task_text
@@ -37,7 +38,6 @@ from evopolicygym.judge.films import parse_stills
 from evopolicygym.judge.request import parse_check, parse_empty, parse_submit
 from evopolicygym.judge.rollouts import trial_answer
 from evopolicygym.judge.session import JudgeSession
-from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import SUMMARY, RunPaths
 from evopolicygym.serving import http_server
 from evopolicygym.serving.http_server import BodyRefused, Server, disable_uvicorn_logs, read_body
@@ -206,7 +206,7 @@ def _summary(session: JudgeSession, submission: SubmissionState) -> dict[str, An
 def _films(paths: RunPaths, index: int) -> object:
     """Return what the summary on disk says of films, as the journal doesn't; None where the agent has spoilt it."""
     try:
-        return strict_json.decode(regular_file.read(paths.published(index) / SUMMARY, MAX_SUMMARY))["films"]
+        return strict_json.decode(regular_file.read(paths.published_feedback(index) / SUMMARY, MAX_SUMMARY))["films"]
     except (OSError, RecordError, strict_json.NotStrict, TypeError, LookupError):
         return None
 

@@ -37,7 +37,7 @@ from evopolicygym.judge import feedback
 from evopolicygym.judge.films import FilmReply, make_films, stills_of
 from evopolicygym.judge.request import SubmitRequest, parse_parent
 from evopolicygym.judge.rollouts import Rollouts, RolloutStopped, Trials
-from evopolicygym.records import durable
+from evopolicygym.records import atomic
 from evopolicygym.records.checkpoints import TAKING
 from evopolicygym.records.feedback import publish
 from evopolicygym.records.paths import EPISODES, episode_name
@@ -89,7 +89,7 @@ def forget_checkpoint(writer: RunWriter, checkpoint: str) -> None:
         place = writer.paths.checkpoint(checkpoint)
         going = place.with_name(f"{TAKING}{checkpoint}")  # half of it must not stand under the name of the whole
         with suppress(OSError):
-            durable.rename(place, going)
+            atomic.rename(place, going)
         shutil.rmtree(going, ignore_errors=True)
 
 
@@ -107,7 +107,7 @@ def play_submission(rollouts: Rollouts, submission: SubmissionState) -> None:
     error = None
     if len(submission.missing) == len(submission.episodes):
         # Of an attempt that was interrupted: nothing of it is in the record, and nothing of it is reported.
-        shutil.rmtree(rollouts.writer.paths.staged(submission.index), ignore_errors=True)
+        shutil.rmtree(rollouts.writer.paths.staged_feedback(submission.index), ignore_errors=True)
         error = rollouts.executor.load(rollouts.writer.paths.checkpoint(checkpoint), context)
     if error is None:
         rollouts.play(Split.TRAIN, checkpoint, context, _jobs(rollouts, submission), submission)
@@ -118,7 +118,7 @@ def play_submission(rollouts: Rollouts, submission: SubmissionState) -> None:
 
 def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
     state = rollouts.writer.state
-    episodes = rollouts.writer.paths.staged(submission.index) / EPISODES
+    episodes = rollouts.writer.paths.staged_feedback(submission.index) / EPISODES
     episodes.mkdir(parents=True, exist_ok=True)
     recording = feedback.recording(state.opened.task.feedback)
     return [
@@ -141,7 +141,7 @@ def _publish(
     filmed = sum(one.film is not None for one in films)
     published = SubmissionPublished(now(), index, status, "", round(seconds, 3), error, filmed)
     feedback.write_summary(writer.paths, writer.state, index, published, films)
-    writer.record(replace(published, feedback_sha256=writer.sealed(writer.paths.staged(index))))
+    writer.record(replace(published, feedback_sha256=writer.seal(writer.paths.staged_feedback(index))))
     publish(writer.paths, index)
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from evopolicygym.core.agent import NO_RULES, AgentRules
 from evopolicygym.core.cases import PROTOCOL_VERSION
+from evopolicygym.core.event import SCHEMA_VERSION
 from evopolicygym.core.rollout import ExecutorInfo
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
 from evopolicygym.core.task import Task, TaskText
-from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.paths import FILM, SHEET
 
 CONTRACT = """\
@@ -31,6 +31,14 @@ class Policy:
 - `random` and `numpy.random` are seeded before `reset`; the same checkpoint on the same case plays the same episode.
 """
 
+RULES = """\
+- Experience comes from submissions alone. Don't look for, install or rebuild the simulator, from memory either, to play
+  episodes outside the budget. Don't look for hidden cases or the judge's files.
+- Allowed: a model that you or the policy fit to your own feedback, and a policy that plans while it plays, with such a
+  model or with known physics.
+"""
+SELECTION_RULE = "best mean validation return; a tie goes to the latest submission"
+
 
 def info(state: RunState, grounds: ExecutorInfo, rules: AgentRules = NO_RULES) -> dict[str, Any]:
     """Return what ``GET /info`` answers."""
@@ -50,6 +58,7 @@ def info(state: RunState, grounds: ExecutorInfo, rules: AgentRules = NO_RULES) -
         "max_submissions": task.budget.max_submissions,
         "max_films": task.films,
         "max_films_per_submit": min(task.films, FILMS_A_SUBMISSION),
+        "selection": {"validation_cases": task.validation_cases, "rule": SELECTION_RULE},
         "env_meta": {
             "env": environment.name,
             "n_env_instances": task.train_cases,
@@ -101,6 +110,7 @@ def task_text(state: RunState) -> str:
         "Budget": _budget_text(task),
         "Films": _films_text(task.films),
         "Policy": CONTRACT + _packages_text(task.policy_packages),
+        "Rules": RULES,
     }
     parts = (f"## {title}\n\n{text.strip()}\n" for title, text in sections.items() if text)
     return f"# Task: {environment.name}\n\n" + "\n".join(parts)
@@ -112,10 +122,11 @@ def _budget_text(task: Task) -> str:
     in_all = "" if most is None else f" and at most {most} submission{'s' * (most != 1)}"
     spent = "" if most is None else " or the last submission is made"
     return (
-        f"{task.budget.episodes} train episodes, {task.budget.min_per_submission} to {task.budget.most} a submission"
-        f"{in_all}, on train cases 0 to {task.train_cases - 1}, chosen by you; the same case may be named again."
-        f"{finish} When the budget is spent{spent}, the best of your submissions, by cases that are not shown, is what "
-        f"counts."
+        f"{task.budget.episodes} train episodes, {task.budget.min_per_submission} to {task.budget.most} in a submission"
+        f"{in_all}, on train cases 0 to {task.train_cases - 1} of your choice; a case may be named again."
+        f"{finish} When the budget is spent{spent}, every submission that could be loaded plays the same "
+        f"{task.validation_cases} hidden validation cases. The one with the best mean return is selected (a tie goes "
+        f"to the latest), and its mean return on {task.held_out_cases} other hidden cases is the score."
     )
 
 

@@ -45,7 +45,7 @@ def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
     python = sys.executable if fits(pack.python, sys.version_info[:2]) else find_python(pack)
     requirements = (*pack.requirements, *_ours(pack))
     directory = packs_directory() / pack.name
-    with _lock(directory):
+    with _lock(directory) as lock:
         found = installed(pack.name)
         if found and set(found.requirements) == set(requirements):
             report("already installed")
@@ -54,12 +54,13 @@ def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
         log = partial / "install.log"
         if not os.access(partial / PYTHON, os.X_OK):
             report("making a Python environment")
-            _run(_environment(partial / PYTHON.parts[0], python), log)
+            _run(_environment(partial / PYTHON.parts[0], python), log, lock)
         report(f"installing {', '.join(pack.requirements)} (about {pack.size_mb} MB)")
         for line in _requirements(partial, requirements, pack.no_dependencies):
-            _run(line, log)
+            _run(line, log, lock)
         report("listing its contents")
-        versions = json.loads(_run(foreign_command(partial / PYTHON, CONTENTS, *pack.imports), log).splitlines()[-1])
+        contents = _run(foreign_command(partial / PYTHON, CONTENTS, *pack.imports), log, lock)
+        versions = json.loads(contents.splitlines()[-1])
         version = versions.pop(PYTHON_VERSION)
         whole = InstalledPack(partial, requirements, version, versions, _megabytes(partial))
         write_document(whole)
@@ -127,9 +128,12 @@ def _requirements(partial: Path, requirements: Sequence[str], no_dependencies: S
         yield [*line, "--no-deps", *bare]
 
 
-def _run(line: Sequence[str], log: Path) -> str:
-    """Run a program, append its output to the log and return it; raise ``UsageError`` with its end where it fails."""
-    done = subprocess.run(line, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+def _run(line: Sequence[str], log: Path, lock: int) -> str:
+    """Run a program, append its output to the log and return it; raise ``UsageError`` with its end where it fails.
+
+    It inherits the lock, so that a program that outlives this one, which was killed, meets no second installation.
+    """
+    done = subprocess.run(line, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, pass_fds=[lock])
     with log.open("a", encoding="utf-8") as stream:
         stream.write(done.stdout + done.stderr)
     if done.returncode:
@@ -143,8 +147,11 @@ def _run(line: Sequence[str], log: Path) -> str:
 
 
 @contextmanager
-def _lock(directory: Path) -> Iterator[None]:
-    """Lock a pack against concurrent installation and removal; raise ``UsageError`` where it is locked."""
+def _lock(directory: Path) -> Iterator[int]:
+    """Lock a pack against concurrent installation and removal; yield the lock's descriptor.
+
+    Raises ``UsageError`` where it is locked.
+    """
     directory.parent.mkdir(parents=True, exist_ok=True)
     with directory.with_name(f"{directory.name}.lock").open("w") as lock:
         try:
@@ -153,7 +160,7 @@ def _lock(directory: Path) -> Iterator[None]:
             raise UsageError(
                 f"The pack {directory.name!r} is being installed or removed by another program."
             ) from error
-        yield
+        yield lock.fileno()
 
 
 def _megabytes(directory: Path) -> int:

@@ -1,1 +1,1 @@
-"""The archive: the one room that knows a run directory. Both wings meet here and nowhere else."""
+"""Run-directory I/O."""

@@ -1,4 +1,4 @@
-"""How a checkpoint is named: by the SHA-256 over the paths, sizes and contents of its files."""
+"""Names of checkpoints: the SHA-256 over the paths, sizes and contents of their files."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,11 +7,11 @@ from pathlib import Path
 from evopolicygym.core import regular_file
 
 TAKING = ".taking-"
-"""How the name of a checkpoint begins that is being taken."""
+"""The prefix of a checkpoint that is being copied."""
 
 
 def checkpoint_name(files: Mapping[str, tuple[int, str]]) -> str:
-    """Return the name of a checkpoint from its files' sizes and SHA-256s, by POSIX path; in hexadecimal."""
+    """Return a checkpoint's name in hexadecimal, from its files' sizes and SHA-256s by POSIX path."""
     total = hashlib.sha256(b"evopolicygym checkpoint 1\n")
     for path, (size, digest) in sorted(files.items()):
         total.update(f"{path}\0{size}\0{digest}\n".encode())
@@ -19,10 +19,10 @@ def checkpoint_name(files: Mapping[str, tuple[int, str]]) -> str:
 
 
 def name_of(checkpoint: Path, root: Path | None = None) -> str:
-    """Return the name that a stored checkpoint's content gives it now.
+    """Return the name that a stored checkpoint should have, by its present content.
 
-    Raises ``RecordError`` where anything but regular files and directories lies in it, or a link below ``root`` leads
-    to it: what is hashed is all that can be played.
+    Raises ``RecordError`` if it has anything but regular files and directories, or if a link below ``root`` leads to
+    it: nothing that isn't hashed can be played.
     """
     files = {}
     for path, _ in regular_file.below(checkpoint, root):

@@ -1,8 +1,7 @@
-"""Films in a run's directory: an mp4 and a small JSON of the same name, which says what frame shows which step.
+"""Films in a run directory: an mp4, and a small JSON file of the same name that maps frames to steps.
 
-Written beside and renamed, the JSON first: a film is there, complete, where its mp4 is. Those in ``films`` stand in no
-hash, as they can be made again at any time; those that an agent asked for stand in their feedback's. ``paths.py`` says
-where they lie.
+Both are renamed into place, the JSON first, so a film is complete if its mp4 exists. Films that an agent requested are
+covered by their feedback's hash; those in ``films`` are not, since they can be drawn again at any time.
 """
 
 import json
@@ -14,59 +13,59 @@ from pathlib import Path
 from evopolicygym.core import regular_file
 from evopolicygym.core.decoding import decoder
 from evopolicygym.core.errors import RecordError
+from evopolicygym.core.event import SCHEMA_VERSION
 from evopolicygym.core.film import Film
-from evopolicygym.records import durable
-from evopolicygym.records.documents import SCHEMA_VERSION
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.core.strict_json import dumps
+from evopolicygym.records import atomic
 
-MOST_BYTES = 1 << 20
-"""Bytes of a film's JSON, at most."""
+MAX_BYTES = 1 << 20
+"""Bytes of a film's JSON file."""
 
 
-def put_film(target: Path, make: Callable[[Path], Film]) -> Film:
-    """Have a film made beside its place and put it there; whatever ``make`` raises, no half of one is left."""
+def write_film(target: Path, draw: Callable[[Path], Film]) -> Film:
+    """Draw a film at a temporary path and rename it into place; if ``draw`` raises, no partial film is left."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = durable.temp_path(target)
-    beside.unlink(missing_ok=True)  # whatever lies there: a link under this name is not written through
+    temporary = atomic.temp_path(target)
+    temporary.unlink(missing_ok=True)  # a link with this name must not be written through
     try:
-        film = make(beside)
+        film = draw(temporary)
         target.unlink(missing_ok=True)
-        durable.write_text(_description(target), dumps(document(film), indent=2) + "\n")
-        durable.flush(beside)
-        durable.rename(beside, target)
+        atomic.write_text(_json_path(target), dumps(film_document(film), indent=2) + "\n")
+        atomic.flush(temporary)
+        atomic.rename(temporary, target)
     finally:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     return film
 
 
-def document(film: Film) -> dict[str, object]:
-    """Return a film as its JSON has it."""
+def film_document(film: Film) -> dict[str, object]:
+    """Return the JSON object of a film."""
     return {"schema_version": SCHEMA_VERSION, **asdict(film)}
 
 
 def read_film(target: Path, root: Path | None = None) -> Film | None:
-    """Return what is shown of a film; None where it is not there, or what is shown of it can't be read.
+    """Return a film; None if it doesn't exist, or its JSON file can't be read.
 
-    ``root`` is the run's directory, below which no link is followed.
+    Below ``root``, the run directory, no link is followed.
     """
     try:
         is_there = regular_file.is_there(target, root)
-        return _film_described(regular_file.read(_description(target), MOST_BYTES, root)) if is_there else None
+        return _decode(regular_file.read(_json_path(target), MAX_BYTES, root)) if is_there else None
     except (OSError, RecordError):
         return None
 
 
-def _film_described(text: bytes) -> Film | None:
-    """Return what a film's JSON says; None where it can't be read."""
+def _decode(text: bytes) -> Film | None:
+    """Return the film in a JSON text; None if it can't be read."""
     try:
-        described = json.loads(text)
-        if described.pop("schema_version") != SCHEMA_VERSION:
+        fields = json.loads(text)
+        if fields.pop("schema_version") != SCHEMA_VERSION:
             return None
-        return decoder(Film, allow_unknown=True).value(described)
+        return decoder(Film, allow_unknown=True).value(fields)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return None
 
 
-def _description(target: Path) -> Path:
+def _json_path(target: Path) -> Path:
     return target.with_suffix(".json")

@@ -1,31 +1,53 @@
-"""Reading a run's record, by anyone, at any time, without its lock."""
+"""Finding and reading runs, by anyone, at any time, without their locks.
 
+Users name a run by its path, its id, a prefix of its id, or ``latest``; an experiment's name is its directory's name.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import Event
+from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, fold
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.run_names import find_runs
+
+Places = str | Path | Iterable[str | Path]
+"""A run (its directory, id, id prefix, or ``latest``), a directory with runs below it, or several of these."""
+EXPERIMENT_FILE = "experiment.json"
+"""The file in an experiment's directory that holds its identity."""
+MAX_EXPERIMENT = 1 << 20
+"""Bytes of ``experiment.json``."""
+LATEST = "latest"
+RUN_FILES = frozenset({"journal.jsonl", "run.json"})
+"""Files of which a run directory has at least one; readers of results need only the second."""
+RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}", re.ASCII)
+"""A run's id, the name of its directory: its start in UTC, and two random bytes."""
+MAX_LISTED = 8
+"""Runs that a message lists, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a run's directory holds."""
+    """The contents of a run directory."""
 
     paths: RunPaths
     events: tuple[Event, ...]
     state: RunState
     torn: int
-    """Bytes of a line at the journal's end that was not written whole; resuming cuts it off."""
+    """Bytes of an incomplete line at the event log's end, which resuming cuts off."""
     hashes: tuple[str, ...]
-    """The hash of each event's line in the journal."""
+    """The hash of each event's line in the event log."""
 
 
 def read_run(root: Path) -> RunRecord:
-    """Return a run's record; raise ``UsageError`` where there is none, ``RecordError`` where it is broken."""
+    """Read a run; raise ``UsageError`` if ``root`` isn't a run directory, ``RecordError`` if the run is broken."""
     paths = RunPaths(root)
     try:
         contents = journal.read(paths.journal)
@@ -37,13 +59,119 @@ def read_run(root: Path) -> RunRecord:
 
 
 def record_of(paths: RunPaths, contents: journal.JournalContents) -> RunRecord:
-    """Return the record whose journal, with one event at least, holds this."""
+    """Return the record of an event log that has at least one event."""
     return RunRecord(paths, contents.events, fold(contents.events), contents.torn, contents.hashes)
 
 
 def _not_a_run(root: Path) -> str:
     if not root.exists():
-        return f"{root} does not exist; expected a run's directory."
+        return f"{root} does not exist; expected a run directory."
     near = [str(path) for path in find_runs(root)][-3:]
-    hint = f" Runs below it: {', '.join(near)}." if near else " A run's directory holds a journal.jsonl."
-    return f"{root} is not the directory of a run.{hint}"
+    hint = f" Runs below it: {', '.join(near)}." if near else " A run directory holds a journal.jsonl."
+    return f"{root} is not a run directory.{hint}"
+
+
+def find_run(name: Path, below: Path) -> Path:
+    """Return the run directory that a user names; raise ``UsageError`` if no run matches, or several do.
+
+    An existing path is taken as it is; otherwise the runs below a directory are searched by their ids.
+    """
+    if name.exists() or len(name.parts) != 1:
+        return name
+    text = str(name)
+    by_id = _by_id(below)
+    if text == LATEST:
+        if not by_id:
+            raise UsageError(_no_runs(below))
+        matches = by_id[max(by_id, key=lambda run_id: _start_key(run_id, by_id[run_id]))]
+    else:
+        matches = [root for run_id, roots in by_id.items() if run_id.startswith(text) for root in roots]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UsageError(f"{len(matches)} runs match {text!r}; give a path, or more of the id:{_listing(matches)}")
+    newest = [root for run_id in sorted(by_id) for root in by_id[run_id]]
+    if not newest:
+        raise UsageError(f"No run {text!r}. {_no_runs(below)}")
+    raise UsageError(
+        f"No run {text!r} in {below}. Give a path, an id prefix, or {LATEST}. Runs there:{_listing(newest)}"
+    )
+
+
+def find_places(runs: Places | None, below: str | Path = DEFAULT_RUNS, *, needed: bool = True) -> list[Path]:
+    """Return the directories that a user names, of runs or with runs below them; ids are searched in ``below``.
+
+    Without names, this is ``below`` itself if runs are needed or ``below`` isn't the default. Raises ``UsageError``
+    for an id that no run has.
+    """
+    below = Path(below)
+    if runs is None:
+        return [below] if needed or below != DEFAULT_RUNS else []
+    places = map(Path, [runs] if isinstance(runs, str | Path) else runs)
+    return [place if place == below else find_run(place, below) for place in places]
+
+
+def find_runs(below: Path, run_files: frozenset[str] = frozenset({"journal.jsonl"})) -> Iterator[Path]:
+    """Yield all run directories below a directory, in the order of their paths.
+
+    A run directory has any of ``run_files``; include ``run.json`` to find runs of which nothing else was kept.
+    """
+    for directory, directories, files in os.walk(below):
+        directories.sort()
+        if not run_files.isdisjoint(files):
+            directories.clear()  # a run contains no other run, and its files come and go while it is played
+            yield Path(directory)
+
+
+def expand_runs(places: Iterable[Path]) -> list[Path]:
+    """Return the run directories at or below each place, each once.
+
+    A place without runs is returned as it is, so that its reader reports what it lacks.
+    """
+    return list(dict.fromkeys(root for place in places for root in (list(find_runs(place)) or [place])))
+
+
+def run_ids(below: Path) -> list[str]:
+    """Return the ids of all runs below a directory, newest first."""
+    return sorted(_by_id(below), reverse=True)
+
+
+def _by_id(below: Path) -> dict[str, list[Path]]:
+    """Return the run directories below a directory by their ids; copies of a run share its id."""
+    by_id: dict[str, list[Path]] = {}
+    for root in find_runs(below, RUN_FILES):
+        if RUN_ID.fullmatch(root.name):
+            by_id.setdefault(root.name, []).append(root)
+    return by_id
+
+
+def _start_key(run_id: str, roots: list[Path]) -> tuple[str, int]:
+    """Return a key that sorts runs by their start: an id has whole seconds, so its files' times break ties."""
+    times = [(root / name).stat().st_mtime_ns for root in roots for name in RUN_FILES if (root / name).is_file()]
+    return run_id.rpartition("-")[0], max(times, default=0)
+
+
+def _no_runs(below: Path) -> str:
+    where = f"./{below}" if not below.is_absolute() and below.parts[:1] != ("..",) else str(below)
+    return f"No runs yet in {where}. Play one: evopolicygym run acrobot; or look elsewhere: --runs DIR"
+
+
+def _listing(roots: list[Path]) -> str:
+    more = f"\n  and {len(roots) - MAX_LISTED} older" if len(roots) > MAX_LISTED else ""
+    return "".join(f"\n  {root}" for root in reversed(roots[-MAX_LISTED:])) + more
+
+
+def experiment_name(run: Path, identity: str) -> str:
+    """Return the name of a run's experiment, which is that of the experiment's directory above it; empty if none."""
+    for directory in run.parents:
+        if _identity(directory / EXPERIMENT_FILE) == identity:
+            return directory.name
+    return ""
+
+
+def _identity(file: Path) -> str | None:
+    try:
+        document = json.loads(regular_file.read(file, MAX_EXPERIMENT))
+    except (OSError, RecordError, ValueError, RecursionError):
+        return None
+    return str(document.get("experiment")) if isinstance(document, dict) else None

@@ -1,8 +1,8 @@
-"""The rollback guard: how far each run's journal has come, kept outside of the run's directory.
+"""The rollback guard: the length and hash of each run's event log, kept outside of the run directory.
 
-An older copy of a run, or a copy that went another way, is found by it, and so is never played on with a budget that
-was spent already. One sqlite3 table in the user's state directory, ``marks/marks.sqlite3``, has a row for each run
-that was played here: its high-water mark. It doesn't protect against its owner, who could remove the run as well.
+It detects an older or diverged copy of a run, so that budget which was spent can't be spent again. An sqlite3 table in
+the user's state directory, ``marks/marks.sqlite3``, has a row for each run that was played here: its high-water mark.
+It doesn't protect against the user who owns it, and who could remove the run as well.
 """
 
 import hashlib
@@ -17,14 +17,13 @@ from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.places import not_kept, refuse_unwritable, state_directory
-from evopolicygym.records import durable
-from evopolicygym.records.lock import locked_byte
+from evopolicygym.records import atomic
 from evopolicygym.records.reader import read_run
 
-WHAT = "high-water mark"
+FINDING = "high-water mark"
 DATABASE, LOCK = "marks.sqlite3", "lock"
 BUSY_S = 30.0
-"""Seconds that a process waits while another writes its mark."""
+"""Seconds that a process waits for another to write its mark."""
 _TABLE = """
     CREATE TABLE IF NOT EXISTS marks (
         experiment TEXT NOT NULL, run_id TEXT NOT NULL,
@@ -37,7 +36,7 @@ _WRITE = "INSERT OR REPLACE INTO marks (experiment, run_id, lines, last, spent) 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a journal had come."""
+    """A high-water mark: how far an event log had come."""
 
     lines: int
     last: str
@@ -46,18 +45,18 @@ class Mark:
     """Episodes charged."""
 
     def contradiction(self, hashes: Sequence[str], spent: int) -> str | None:
-        """Return how a journal of lines with these hashes contradicts the mark; None where it goes on from there."""
+        """Return how an event log with these line hashes contradicts the mark; None if it continues from there."""
         held = f"it holds {len(hashes)} events, {spent} episodes charged"
         marked = f"it had {self.lines} events, {self.spent} episodes charged, when it was last played on this machine"
         if len(hashes) < self.lines:
             return f"the record goes back: {held}; {marked}"
         if hashes[self.lines - 1] != self.last:
-            return f"the record is another one from event {self.lines} or before: {held}; {marked}"
+            return f"the record differs from event {self.lines} or before: {held}; {marked}"
         return None
 
 
 class RollbackGuard:
-    """The mark of one run. Anyone may read it; who advances it has taken it before, which locks it."""
+    """The mark of a run. Any process may read it; only one that has acquired it may advance it."""
 
     def __init__(self, directory: Path, experiment: str, run_id: str) -> None:
         self.path = directory / DATABASE
@@ -66,56 +65,56 @@ class RollbackGuard:
         self._database: sqlite3.Connection | None = None
 
     def read(self) -> Mark | None:
-        """Return the mark, None where there is none; raise ``RecordError`` where the table is damaged."""
+        """Return the mark, or None if there is none; raise ``RecordError`` if the table is damaged."""
         if not self.path.exists():
             return None
         with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_S)) as database:
             try:
                 return self._mark(database)
             except sqlite3.OperationalError as error:
-                if "no such table" in str(error):  # a process was killed over making it
+                if "no such table" in str(error):  # a process was killed while creating it
                     return None
                 raise OSError(str(error)) from error
 
-    def take(self, hashes: Sequence[str], spent: int) -> None:
-        """Lock the mark, hold it against a journal and bring it up to there; make it where there is none yet.
+    def acquire(self, hashes: Sequence[str], spent: int) -> None:
+        """Lock the mark, compare it with an event log, and advance it to the log's end; create it if there is none.
 
-        Raises ``RecordError`` where the journal contradicts it or another process has it, ``StorageError`` where it
-        can't be written.
+        Raises ``RecordError`` if the event log contradicts it or another process has it, ``StorageError`` if it can't
+        be written.
         """
         try:
-            place = int(hashlib.sha256("\0".join(self._run).encode()).hexdigest()[:15], 16)
-            self._lock = locked_byte(self.path.with_name(LOCK), place, f"Another copy of run {self._run[1]}")
+            offset = int(hashlib.sha256("\0".join(self._run).encode()).hexdigest()[:15], 16)
+            self._lock = atomic.lock_byte(self.path.with_name(LOCK), offset, f"Another copy of run {self._run[1]}")
             self._database = sqlite3.connect(self.path, timeout=BUSY_S, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode = TRUNCATE")
             self._database.execute(_TABLE)
             mark = self._mark(self._database)
         except (OSError, sqlite3.OperationalError) as error:
-            raise self._not_kept(error) from error
+            raise self._storage_error(error) from error
         except sqlite3.DatabaseError as error:
-            raise self._changed() from error
+            raise self._damaged() from error
         if mark and (contradiction := mark.contradiction(hashes, spent)):
             raise RecordError(
-                f"Run {self._run[1]} can't be played on: {contradiction}. What works: the copy of the run that was "
-                f"played last, or a new run."
+                f"Run {self._run[1]} can't be continued: {contradiction}. Use the copy that was played last, or start "
+                f"a new run."
             )
-        reached = Mark(len(hashes), hashes[-1], spent)
-        if mark != reached:
-            self.advance(reached)
+        current = Mark(len(hashes), hashes[-1], spent)
+        if mark != current:
+            self.advance(current)
 
     def advance(self, mark: Mark) -> None:
-        """Have the mark say, on disk, that the journal has come so far; raise ``StorageError`` where it can't."""
-        assert self._database is not None  # noqa: S101 - it was taken
+        """Write a new mark to disk; raise ``StorageError`` if that fails."""
+        assert self._database is not None  # noqa: S101 - it was acquired
         try:
             self._database.execute(_WRITE, (*self._run, *astuple(mark)))
-            durable.disk.commit(self._database)
+            atomic.disk.commit(self._database)
         except (OSError, sqlite3.Error) as error:
             with suppress(sqlite3.Error):
                 self._database.rollback()
-            raise self._not_kept(error) from error
+            raise self._storage_error(error) from error
 
     def close(self) -> None:
-        """Give up the lock."""
+        """Release the lock."""
         database, self._database = self._database, None
         if database:
             database.close()
@@ -129,27 +128,27 @@ class RollbackGuard:
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as error:
-            raise self._changed() from error
+            raise self._damaged() from error
         if row is None:
             return None
         lines, last, spent = row
         if not (isinstance(lines, int) and isinstance(last, str) and isinstance(spent, int) and lines > 0):
-            raise self._changed()
+            raise self._damaged()
         return Mark(lines, last, spent)
 
-    def _changed(self) -> RecordError:
+    def _damaged(self) -> RecordError:
         return RecordError(
-            f"{self.path} is not the table of this user's high-water marks: it was changed. Without that file every "
-            f"run is taken as one that was not begun here."
+            f"{self.path} is damaged or was changed. If you remove it, runs are treated as if they were not started "
+            f"here."
         )
 
-    def _not_kept(self, error: Exception) -> Exception:
+    def _storage_error(self, error: Exception) -> Exception:
         shown = error if isinstance(error, OSError) else OSError(str(error))
         return not_kept(f"The high-water mark of run {self._run[1]}", shown)
 
 
-def guard_of(opened: RunOpened) -> RollbackGuard:
-    """Return the guard of a run of this user; raise ``StorageError`` where nothing can be kept."""
+def create_guard(opened: RunOpened) -> RollbackGuard:
+    """Return the guard of a run of this user; raise ``StorageError`` if its directory can't be created."""
     directory = _directory()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -159,54 +158,54 @@ def guard_of(opened: RunOpened) -> RollbackGuard:
 
 
 def check_state_dir_writable() -> None:
-    """Raise ``UsageError`` where this user's state directory can't keep what a run needs; asked before one is begun."""
+    """Raise ``UsageError`` if this user's state directory isn't writable; call it before a run is created."""
     for directory in (state_directory(), _directory()):
         refuse_unwritable(directory)
 
 
-def is_known(root: Path) -> bool:
-    """Return whether a record is of a run that this user played on this machine, and goes on from where it was left.
+def is_own_run(root: Path) -> bool:
+    """Return whether this user played a run on this machine, and the run agrees with its mark.
 
-    False too where the record is broken, goes back or is another one, and where its mark is damaged or can't be read.
-    Raises ``UsageError`` where there is no run.
+    Also False if the run is broken or contradicts its mark, or the mark is damaged or unreadable. Raises ``UsageError``
+    if ``root`` isn't a run directory.
     """
     with suppress(RecordError, OSError):
         return _contradiction(root) == ""
     return False
 
 
-def is_marked(root: Path) -> bool:
-    """Return whether a run bears a mark of this user: then it was begun here, and whoever plays on holds it against it.
+def has_mark(root: Path) -> bool:
+    """Return whether a run has a mark of this user, so that it was started here.
 
-    Raises what ``is_known`` returns False for, where the record or the mark is damaged.
+    Raises ``RecordError`` if the run or the mark is damaged.
     """
     return _contradiction(root) is not None
 
 
 def mark_finding(root: Path) -> Finding | None:
-    """Return what the mark of a run says of its record; None where there is no mark."""
+    """Return a finding on whether a run agrees with its mark; None if there is no mark."""
     try:
         state_directory()
     except UsageError as error:
-        return Finding(WHAT, ok=True, detail=f"not checked: {error}")
+        return Finding(FINDING, ok=True, detail=f"not checked: {error}")
     try:
         contradiction = _contradiction(root)
     except OSError as error:
-        return Finding(WHAT, ok=True, detail=f"not checked: the state directory can't be read: {error}")
+        return Finding(FINDING, ok=True, detail=f"not checked: the state directory can't be read: {error}")
     except EvoPolicyGymError as error:
-        return Finding(WHAT, ok=False, detail=str(error))
+        return Finding(FINDING, ok=False, detail=str(error))
     if contradiction is None:
         return None
-    return Finding(WHAT, not contradiction, contradiction or "the record goes on from where it was left here")
+    return Finding(FINDING, not contradiction, contradiction or "the record goes on from where it was left here")
 
 
 def _contradiction(root: Path) -> str | None:
-    """Return how a record contradicts its mark, "" where it doesn't, and None where there is no mark."""
+    """Return how a run contradicts its mark, "" if it doesn't, and None if there is no mark."""
     opened = read_run(root).state.opened
     mark = RollbackGuard(_directory(), opened.experiment, opened.run_id).read()
     if mark is None:
         return None
-    record = read_run(root)  # after the mark: it may be played on at this moment
+    record = read_run(root)  # after the mark: another process may be continuing the run
     return mark.contradiction(record.hashes, record.state.spent) or ""
 
 
@@ -215,5 +214,5 @@ def _directory() -> Path:
 
 
 def _text(name: str) -> str:
-    """Return a name as sqlite3 can hold it: a record from elsewhere may hold half of a surrogate pair."""
+    """Return a name as sqlite3 can store it: a run from elsewhere may hold half of a surrogate pair."""
     return name.encode("utf-8", "backslashreplace").decode()

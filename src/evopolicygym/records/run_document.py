@@ -1,51 +1,73 @@
-"""``run.json``: a run's summary as JSON and back. The one place that knows how it is spelled.
+"""``run.json``: a run's summary, derived from its event log, written as JSON and read back.
 
-Writing is exact: the same journal gives the same bytes. Reading takes any document of today's schema, passes over what
-it doesn't know, and believes what is said: ``verify`` is what checks it.
+Writing is exact: the same event log gives the same bytes. Reading takes any document of today's schema, ignores unknown
+fields, and trusts the rest: ``verify`` checks it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from evopolicygym.core import regular_file
+from evopolicygym.core.cases import Split
 from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.event import SCHEMA
-from evopolicygym.core.run import Stage
-from evopolicygym.core.run_summary import RunSummary, Timing, UsageSummary
+from evopolicygym.core.event import (
+    SCHEMA,
+    AgentEnded,
+    AgentMetered,
+    AgentStarted,
+    RunResumed,
+    RunStopped,
+    SubmissionPublished,
+)
+from evopolicygym.core.rollout import Episode
+from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.run_summary import (
+    AgentTurn,
+    BudgetSummary,
+    Fingerprint,
+    IsolationSummary,
+    ProgramChange,
+    RunOutcome,
+    RunSummary,
+    Stop,
+    SubmissionSummary,
+    Timing,
+    UsageSummary,
+)
+from evopolicygym.core.score import estimate, mean
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.text import printable, printable_lines
-from evopolicygym.records.documents import migrate
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.journal import check_schema
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_summary import summary_of
 
-MOST_DOCUMENT = 64 << 20
-"""Bytes of a ``run.json`` that are read: a submission takes some 300."""
-LINES = frozenset(
+MAX_BYTES = 64 << 20
+"""Bytes of a ``run.json``: a submission takes about 300."""
+MULTILINE = frozenset(
     {"objective", "reward", "termination", "observation", "action", "degenerate_policy", "meaning", "options"}
 )
-"""Fields whose texts may have several lines; all others are shown within one."""
+"""Fields whose texts may have several lines; all others are shown within one line."""
 
 
 def encode(summary: RunSummary) -> dict[str, Any]:
-    """Return a summary as the JSON object that stands in ``run.json``."""
+    """Return a summary as the JSON object in ``run.json``."""
     usages = {"usage": _amounts(summary.usage), "tool_usage": _amounts(summary.tool_usage)}
     return {"schema_version": SCHEMA, **asdict(summary), **usages}
 
 
 def decode(text: str | bytes) -> RunSummary:
-    """Return the summary that the text of a ``run.json`` holds, with nothing in it that can't be printed.
+    """Return the summary in the text of a ``run.json``, with unprintable characters spelled out.
 
-    Raises ``RecordError``, which says where it holds something else.
+    Raises ``RecordError``, which names the invalid field.
     """
     try:
-        found = json.loads(text)
-        fields = _fields(_clean(migrate(found))) if isinstance(found, dict) else found
+        document = json.loads(text)
+        fields = _fields(_clean(check_schema(document))) if isinstance(document, dict) else document
         summary = decoder(RunSummary, allow_unknown=True).value(fields)
     except Undecodable as error:
         problem = error.problems[0]
@@ -55,53 +77,53 @@ def decode(text: str | bytes) -> RunSummary:
         raise RecordError(f"run.json can't be read: {error}") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"run.json is not JSON: {error}.") from error
-    _refuse_times(summary.timing)
+    _check_times(summary.timing)
     return summary
 
 
 def read_summary(paths: RunPaths) -> RunSummary:
-    """Return a run's summary: as it is written, or made of the journal where that knows more.
+    """Return a run's summary: from ``run.json`` if the run is finished or has no event log, else from its event log.
 
-    Raises ``RecordError`` where neither can be read.
+    Raises ``RecordError`` if neither can be read.
     """
     try:
-        written = decode(regular_file.read(paths.document, MOST_DOCUMENT).decode("utf-8", "replace"))
+        summary = decode(regular_file.read(paths.document, MAX_BYTES).decode("utf-8", "replace"))
     except FileNotFoundError:
-        written = None
-    if (written is None or written.stage is not Stage.FINISHED) and regular_file.is_there(paths.journal):
+        summary = None
+    if (summary is None or summary.stage is not Stage.FINISHED) and regular_file.is_there(paths.journal):
         return decode(document_text(paths))
-    if written is None:
+    if summary is None:
         raise RecordError("There is neither a run.json nor a journal.jsonl that can be read.")
-    return written
+    return summary
 
 
-def written_stage(paths: RunPaths) -> object:
-    """Return the stage that ``run.json`` names, whatever else is in it; None where it can't be read."""
+def read_stage(paths: RunPaths) -> object:
+    """Return the stage that ``run.json`` names, whatever its other fields are; None if it can't be read."""
     try:
-        return json.loads(regular_file.read(paths.document, MOST_DOCUMENT)).get("stage")
+        return json.loads(regular_file.read(paths.document, MAX_BYTES)).get("stage")
     except (OSError, RecordError, ValueError, AttributeError, RecursionError):
         return None
 
 
 def is_current(paths: RunPaths) -> bool:
-    """Return whether ``run.json`` is what the journal makes of it; raise ``RecordError`` where that can't be read."""
+    """Return whether ``run.json`` agrees with the event log; raise ``RecordError`` if the latter can't be read."""
     with suppress(OSError, RecordError):
-        return regular_file.read(paths.document, MOST_DOCUMENT) == document_text(paths).encode()
+        return regular_file.read(paths.document, MAX_BYTES) == document_text(paths).encode()
     return False
 
 
 def run_document(paths: RunPaths) -> dict[str, Any]:
-    """Return the document of a run's present state, to be passed on whole."""
+    """Return the document of a run's present state."""
     return encode(summary_of(read_run(paths.root)))
 
 
 def document_text(paths: RunPaths) -> str:
-    """Return the document of a run's journal as it stands in ``run.json``."""
-    return text_of(read_run(paths.root))
+    """Return the text of ``run.json`` for a run's present state."""
+    return record_text(read_run(paths.root))
 
 
-def text_of(record: RunRecord) -> str:
-    """Return the document of a record as it stands in ``run.json``."""
+def record_text(record: RunRecord) -> str:
+    """Return the text of ``run.json`` for a record."""
     return dumps(encode(summary_of(record)), indent=2) + "\n"
 
 
@@ -109,34 +131,167 @@ def _amounts(usage: UsageSummary | None) -> dict[str, float | None] | None:
     return dict(usage.amounts) if usage else None
 
 
-def _clean(value: object, *, lines: bool = False) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a JSON value without a character that can't be printed, but for the ends of lines where they belong."""
+def _clean(value: object, *, multiline: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value with unprintable characters spelled out, except newlines in fields of several lines."""
     match value:
         case str():
-            return printable_lines(value) if lines else printable(value)
+            return printable_lines(value) if multiline else printable(value)
         case list():
-            return [_clean(one, lines=lines) for one in value]
+            return [_clean(item, multiline=multiline) for item in value]
         case dict():
-            return {printable(name): _clean(one, lines=lines or name in LINES) for name, one in value.items()}
+            return {
+                printable(name): _clean(item, multiline=multiline or name in MULTILINE) for name, item in value.items()
+            }
     return value
 
 
 def _fields(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document's fields as the summary's, as far as both are spelled differently."""
+    """Return a document with the fields of ``RunSummary``: those of usages are nested there."""
     usages = {name: document.get(name) for name in ("usage", "tool_usage")}
     return {**document, **{name: {"amounts": amounts} if amounts else None for name, amounts in usages.items()}}
 
 
-def _refuse_times(timing: Timing) -> None:
-    """Refuse times that can't be compared."""
+def _check_times(timing: Timing) -> None:
+    """Raise ``RecordError`` for a time that can't be compared with others."""
     ends = (timing.finished_at,) if timing.finished_at else ()
-    for at in (timing.opened_at, *ends, *timing.resumed_at, *(one.at for one in timing.stops)):
+    for at in (timing.opened_at, *ends, *timing.resumed_at, *(stop.at for stop in timing.stops)):
         try:
-            known = datetime.fromisoformat(at).tzinfo is not None
+            has_offset = datetime.fromisoformat(at).tzinfo is not None
         except ValueError:
-            known = False
-        if not known:
+            has_offset = False
+        if not has_offset:
             raise RecordError(
                 f"run.json can't be read: timing: expected a time with its offset such as 2026-01-31T12:00:00.000Z, "
                 f"got {at[:60]!r}."
             )
+
+
+def summary_of(record: RunRecord) -> RunSummary:
+    """Return the summary of a run's present state."""
+    state, opened = record.state, record.state.opened
+    return RunSummary(
+        protocol_version=opened.protocol_version,
+        run_id=opened.run_id,
+        stage=state.stage,
+        task=opened.task,
+        agent=opened.agent,
+        seed=opened.seed,
+        split=opened.split,
+        experiment=opened.experiment,
+        revealed=opened.revealed,
+        commitment=opened.commitment,
+        fingerprint=Fingerprint(opened.versions, opened.spec_sha256, opened.simulator_code),
+        isolation=IsolationSummary(opened.isolation, opened.findings, _agent_findings(record)),
+        usage=_usage(record),
+        price=opened.price,
+        tool_usage=_tool_usage(record),
+        timing=_timing(record),
+        budget=BudgetSummary(state.budget, state.spent, len(state.submissions)),
+        submissions=tuple(_submission(state, index) for index in range(len(state.submissions))),
+        outcome=_outcome(state),
+        program_changes=tuple(ProgramChange(change.time, change.program_sha256) for change in state.program_changes),
+    )
+
+
+def held_out_returns(state: RunState) -> tuple[float, ...]:
+    """Return the selected checkpoint's held-out returns, in the split's order; empty if there are none yet."""
+    return state.rollout(Split.HELD_OUT, state.selected.checkpoint).returns if state.selected else ()
+
+
+def success_rate(state: RunState) -> float | None:
+    """Return the share of held-out episodes in which the policy succeeded; None if the task defines no success."""
+    return mean(episode.succeeded for episode in _held_out(state))
+
+
+def _agent_findings(record: RunRecord) -> Mapping[str, str] | None:
+    findings = [event.findings for event in record.events if isinstance(event, AgentEnded) and event.findings]
+    return findings[-1] if findings else None
+
+
+def _usage(record: RunRecord) -> UsageSummary | None:
+    """Return the usage that the model proxy measured; its cost is None if no price is known."""
+    total = _sum_usage([event.usage for event in _usage_events(record) if event.usage])
+    return UsageSummary({**total, "cost": total.get("cost")}) if total else None
+
+
+def _tool_usage(record: RunRecord) -> UsageSummary | None:
+    total = _sum_usage([event.tool_usage for event in record.events if isinstance(event, AgentEnded)])
+    return UsageSummary(total) if total else None
+
+
+def _usage_events(record: RunRecord) -> Iterator[AgentMetered | AgentEnded]:
+    """Yield the event that holds each turn's usage: its end, or its last measurement if it was interrupted."""
+    latest: AgentMetered | None = None
+    for event in record.events:
+        if isinstance(event, AgentMetered):
+            latest = event
+        elif isinstance(event, AgentEnded):
+            latest = None
+            yield event
+        elif isinstance(event, AgentStarted) and latest:
+            yield latest
+            latest = None
+    if latest:
+        yield latest
+
+
+def _sum_usage(turns: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for turn in turns for name in turn)
+    return {name: sum(turn.get(name, 0) for turn in turns) for name in names}
+
+
+def _timing(record: RunRecord) -> Timing:
+    finished, events = record.state.finished, record.events
+    return Timing(
+        opened_at=record.state.opened.time,
+        finished_at=finished.time if finished else None,
+        resumed_at=tuple(event.time for event in events if isinstance(event, RunResumed)),
+        stops=tuple(Stop(event.time, event.reason, event.message) for event in events if isinstance(event, RunStopped)),
+        agent_turns=tuple(
+            AgentTurn(start.time, end.time, end.seconds, end.end, end.message) for start, end in _turns(record)
+        ),
+        train_seconds=sum(event.wall_time_s for event in events if isinstance(event, SubmissionPublished)),
+    )
+
+
+def _turns(record: RunRecord) -> list[tuple[AgentStarted, AgentEnded]]:
+    starts = {event.turn: event for event in record.events if isinstance(event, AgentStarted)}
+    ends = [event for event in record.events if isinstance(event, AgentEnded)]
+    return [(starts[event.turn], event) for event in ends if event.turn in starts]
+
+
+def _submission(state: RunState, index: int) -> SubmissionSummary:
+    submission = state.submissions[index]
+    validation = state.rollout(Split.VALIDATION, submission.charged.checkpoint)
+    return SubmissionSummary(
+        submit_index=index,
+        status=submission.status,
+        checkpoint=submission.charged.checkpoint,
+        n_episodes=len(submission.episodes),
+        failed_episodes=submission.failed,
+        train_mean=estimate(submission.returns).mean if submission.returns else None,
+        validation_mean=None if validation.missing else estimate(validation.returns).mean,
+    )
+
+
+def _outcome(state: RunState) -> RunOutcome:
+    held_out, selected = state.held_out(), state.selected
+    return RunOutcome(
+        status=state.finished.status if state.finished else None,
+        closed=state.closed.reason if state.closed else None,
+        selected_submission=selected.submit_index if selected else None,
+        validation_mean=selected.validation_mean if selected else None,
+        score=held_out.mean if held_out else None,
+        standard_error=state.finished.standard_error if state.finished else None,
+        held_out_returns=held_out_returns(state) if held_out else None,
+        success_rate=success_rate(state),
+        held_out_failures=sum(episode.failure is not None for episode in _held_out(state)),
+    )
+
+
+def _held_out(state: RunState) -> list[Episode]:
+    """Return the held-out episodes that the selected checkpoint has played."""
+    if state.selected is None:
+        return []
+    episodes = state.rollout(Split.HELD_OUT, state.selected.checkpoint).episodes
+    return [episode for episode in episodes if episode is not None]

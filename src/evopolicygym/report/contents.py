@@ -11,8 +11,8 @@ from pathlib import Path
 
 from evopolicygym.analysis.tables.table import in_markdown
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.text import counted
-from evopolicygym.records.jsontext import dumps
 
 MARK = "report.json"
 FORM = "evopolicygym report 1"

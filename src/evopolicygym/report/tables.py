@@ -21,7 +21,7 @@ from evopolicygym.analysis.tables.contents import (
 from evopolicygym.analysis.tables.published import figures_in_long, figures_table
 from evopolicygym.analysis.tables.studies import headroom_document, headroom_table
 from evopolicygym.analysis.tables.table import format_tables
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.core.strict_json import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
 

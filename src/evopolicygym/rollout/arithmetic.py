@@ -1,9 +1,9 @@
-"""Arithmetic that gives the same bits on every processor of one architecture.
+"""Pins arithmetic, so that every processor of one architecture computes the same bits.
 
-Three libraries choose by the processor how they compute, and round otherwise with each choice: OpenBLAS its kernels,
-numpy its vector code, the GNU C library its ``sin``, ``exp`` and ``pow``. Environment variables keep all of them to
-what every processor has that numpy's wheels run on, and to one thread. They are set before a process begins: for
-workers, which simulators run in, for policies, and for the camera, which plays a recording again.
+Three libraries choose code by the processor, and each choice rounds differently: OpenBLAS its kernels, numpy its vector
+code, the GNU C library its ``sin``, ``exp`` and ``pow``. Environment variables restrict them to what the oldest
+processor that numpy's wheels support can run, and to one thread. They are set before a process starts: for workers, for
+policies, and for the camera.
 """
 
 import os
@@ -17,10 +17,10 @@ import numpy as np
 KERNELS = {"x86_64": "Nehalem", "aarch64": "ARMV8"}
 """By architecture, the OpenBLAS kernels for the oldest processor that numpy's wheels run on."""
 NO_FUSED_OPERATIONS = "glibc.cpu.hwcaps=-FMA,-FMA4"
-"""Has the C library round after each multiplication, as on processors that can't multiply and add at once."""
+"""Has the C library round after each multiplication, as processors without fused operations do."""
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 ARITHMETIC, PROCESSOR = "arithmetic", "processor"
-"""The names of the findings; the second may differ where results don't."""
+"""Names of the findings; the processor may differ while results are equal."""
 INFORMATION = Path("/proc/cpuinfo")
 
 
@@ -28,7 +28,7 @@ INFORMATION = Path("/proc/cpuinfo")
 def variables(*, pinned: bool = True) -> Mapping[str, str]:
     """Return the environment variables that pin arithmetic; without ``pinned``, only the number of threads.
 
-    That is how runs were played whose record has no finding ``arithmetic``.
+    Runs whose record has no finding ``arithmetic`` were played without pinning.
     """
     if not pinned:
         return ONE_THREAD
@@ -40,7 +40,7 @@ def variables(*, pinned: bool = True) -> Mapping[str, str]:
 
 
 def findings() -> dict[str, str]:
-    """Return in words what a process with these variables computes by, and the processor, for the record of a run."""
+    """Return descriptions of the arithmetic of this process and of the processor, for a run's record."""
     config = np.show_config(mode="dicts")
     blas = config["Build Dependencies"]["blas"]
     kernels = os.environ.get("OPENBLAS_CORETYPE", "the processor's own")
@@ -55,7 +55,7 @@ def findings() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Return this machine's architecture and the processor's own name, as far as it is known."""
+    """Return this machine's architecture and, if known, the processor's name."""
     try:
         lines = INFORMATION.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -65,6 +65,6 @@ def processor() -> str:
 
 
 def _vector_features() -> list[str]:
-    """Return all that this numpy can choose by the processor, whether this one has it or not."""
+    """Return all optional CPU features of this numpy, whether this processor has them or not."""
     extensions = np.show_config(mode="dicts")["SIMD Extensions"]
     return sorted({*extensions.get("found", ()), *extensions.get("not found", ())})

@@ -25,7 +25,7 @@ from evopolicygym.core import strict_json
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.submission import Setting
 from evopolicygym.core.task import Limits
-from evopolicygym.records import durable
+from evopolicygym.records import atomic
 from evopolicygym.records.checkpoints import TAKING, checkpoint_name
 
 POLICY_FILE = "policy.py"
@@ -107,10 +107,10 @@ def capture(
         beside.chmod(DIRECTORY_MODE)
         target = store / name
         if not target.exists():
-            durable.flush_tree(beside)
-            durable.rename(beside, target)
+            atomic.flush_tree(beside)
+            atomic.rename(beside, target)
         else:
-            durable.flush(store)
+            atomic.flush(store)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return name

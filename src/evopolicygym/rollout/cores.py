@@ -1,7 +1,7 @@
-"""Claims of processors among different programs: each processor is claimed by one program at a time.
+"""Claims of processors, so that programs that use this module don't share one.
 
-A claim is a name in the kernel's abstract socket namespace, so it ends with its process and leaves no file. It binds
-only programs that use this module; ``worker.py`` pins its process.
+A claim is a name in the kernel's abstract socket namespace: it ends with its process and leaves no file. The worker
+pins itself to the claimed processor.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A processor of one's own, for as long as this is held; None where all were taken."""
+    """A claimed processor, until ``release``; ``core`` is None if all were taken."""
 
     core: int | None
     _holder: socket.socket | None = None
@@ -25,13 +25,13 @@ class Claim:
         self.release()
 
     def release(self) -> None:
-        """Let others have it."""
+        """Give the processor back."""
         if self._holder:
             self._holder.close()
 
 
 def claim() -> Claim:
-    """Claim the first processor that this process may use and that nobody else has claimed."""
+    """Claim the first free processor that this process may use."""
     for core in sorted(os.sched_getaffinity(0)):
         holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with suppress(OSError):

@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -21,7 +21,7 @@ from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema, 
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.environment import Environment
-from evopolicygym.records.trajectories import EpisodeFiles, printable, write_episode
+from evopolicygym.records.trajectories import EpisodeFiles, escape_output, write_episode
 from evopolicygym.rollout.guest import frames, layout
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyOutput, PolicyProcess, load_error
 from evopolicygym.rollout.recorder import Recorder
@@ -55,9 +55,11 @@ def play_episode(
     try:
         with closing(Environment(spec)) as environment:
             recorder, ending, failure = _play(environment, policy, context, job, watchdog)
+        act_seconds = None if failure else policy.mean_act_s
     finally:
         output = policy.end()
-    return _written(environment, recorder, ending, failure, output, job, perf_counter() - began)
+    episode = _written(environment, recorder, ending, failure, output, job, perf_counter() - began)
+    return replace(episode, act_seconds=None if act_seconds is None else round(act_seconds, 7))
 
 
 def play_without_policy(spec: EnvironmentSpec, context: PolicyContext, watchdog: Watchdog, job: EpisodeJob) -> Episode:
@@ -210,7 +212,7 @@ def try_policy(zygote: Zygote, context: PolicyContext, limits: Limits, watchdog:
         came = _acted(policy, context)
     finally:
         output = policy.end()
-    stdout, stderr = (printable(text)[:MOST_PRINTED] for text in (output.stdout, output.stderr))
+    stdout, stderr = (escape_output(text)[:MOST_PRINTED] for text in (output.stdout, output.stderr))
     failure, act_s = (came, None) if isinstance(came, Failure) else (None, came)
     return Trial(error, failure, stdout, stderr, load_s, act_s)
 

@@ -155,7 +155,7 @@ class PolicyMonitor:
             if now - last_tick < TICK_S:
                 continue
             with suppress(OSError, ValueError):  # it has ended
-                self._time = self._time or ProcessorTime(_number(self._handle))
+                self._time = self._time or ProcessorTime(process_number(self._handle))
                 self._count_threads(self._time)
                 self._tick(self._time, beat, now - last_tick, is_new=beat != last_beat)
             last_beat, last_tick = beat, now
@@ -230,7 +230,7 @@ class TurnClock:
     """Elapsed time."""
 
 
-def _number(handle: int) -> int:
+def process_number(handle: int) -> int:
     """Return the process number of a pidfd; raise ``OSError`` or ``ValueError`` where it has ended."""
     lines = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="utf-8").splitlines()
     return next(int(line[4:]) for line in lines if line.startswith("Pid:"))

@@ -18,7 +18,7 @@ from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import Limits, PolicyContext
 from evopolicygym.core.text import well_formed
 from evopolicygym.rollout.guest import frames, layout
-from evopolicygym.rollout.policy_monitor import PolicyMonitor
+from evopolicygym.rollout.policy_monitor import PolicyMonitor, ProcessorTime, process_number
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import Child, Zygote
 
@@ -71,6 +71,9 @@ class PolicyProcess:
         self._read_action = layout.bind(schema_out, self._answer, frames.HEADER.size, wide=True).read
         self._views = [self._answer]
         self._step = 0
+        self._time: ProcessorTime | None = None
+        self._before_acts_s = 0.0
+        """Processor time that was used when the policy was ready to act."""
         setup = {
             "obs_space": schema_in,
             "action_space": schema_out,
@@ -106,6 +109,16 @@ class PolicyProcess:
         """Number of steps before the current one."""
         return max(0, self._step - 1)
 
+    @property
+    def mean_act_s(self) -> float | None:
+        """Processor time of one act, in seconds, over all so far; None where the process has ended or never acted."""
+        if self._time is None or not self._step:
+            return None
+        try:
+            return (self._time.used_s() - self._before_acts_s) / self._step
+        except OSError:
+            return None
+
     def wait_until_loaded(self) -> None:
         """Wait until the policy is constructed; raise ``PolicyFailed`` with the submission's status if it can't be."""
         self._receive(frames.LOADED)
@@ -117,6 +130,9 @@ class PolicyProcess:
         self._receive(frames.READY)
         self.beat += 1
         self.patience_s = self._limits.act_s
+        with suppress(OSError, ValueError):  # it has ended, which its next answer shows
+            self._time = ProcessorTime(process_number(self._child.handle))
+            self._before_acts_s = self._time.used_s()
 
     def act(self) -> Any:  # noqa: ANN401 - a raw value of the action space
         """Send the observation that was written into ``question``; return the policy's answer as it came."""

@@ -7,6 +7,8 @@ resumed or played again.
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
 from typing import Any
 
 from evopolicygym.core.errors import UnknownName, UnregisteredId, UsageError
@@ -41,6 +43,8 @@ def asked_environment(
         return catalog.load(asked, text), text
     if found := pack_catalog.find(asked):
         return _of_pack(*found, tuple(imports), given), TaskText.TERSE
+    if not imports and ":" not in asked and (why := _why_unavailable(asked)):
+        raise UsageError(why)
     if not (ID.fullmatch(asked) or imports):
         raise unknown_name(asked)
     try:
@@ -51,6 +55,8 @@ def asked_environment(
 
 def _of_pack(pack: Pack, task: PackTask, imports: tuple[str, ...], arguments: Mapping[str, Any]) -> EnvironmentSpec:
     own = None if pack.is_beside_us else needed(pack)
+    if own is None and (missing := [module for module in imports if find_spec(module.partition(".")[0]) is None]):
+        raise UsageError(f"--import {missing[0]}: there is no module of that name on Python's path.")
     spec = pack_spec(pack, task, imports, arguments)
     whole = complete_spec(spec, cached_description(spec, own), task.text)
     return whole if arguments else add_anchors(whole, task.anchors)  # other arguments make another environment
@@ -75,6 +81,15 @@ def unregistered_id(asked: str, imports: Sequence[str]) -> UnregisteredId:
         said += [f"Near ones: {', '.join(near)}."]
     another = "another module" if imports else "the module"
     return UnregisteredId(f"{' '.join(said)} --import MODULE names {another} that registers an id; {ALL}.")
+
+
+def _why_unavailable(asked: str) -> str:
+    """Return why a task can't be had that a pack lists so; empty where none does."""
+    for pack in pack_catalog.readable():
+        for listed in pack.unavailable:
+            if any(fnmatchcase(asked, pattern) for pattern in listed.ids):
+                return f"The environment {asked!r} can't be played ({pack.title}). {listed.reason}"
+    return ""
 
 
 def _owners(asked: str) -> list[str]:

@@ -19,8 +19,8 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
 from evopolicygym.records.bundle import (
     INDEX,
-    MOST_BYTES,
-    MOST_FILES,
+    MAX_BYTES,
+    MAX_FILES,
     RUNS,
     SUFFIXES,
     BundledExperiment,
@@ -29,8 +29,7 @@ from evopolicygym.records.bundle import (
     write_bundle,
 )
 from evopolicygym.records.paths import EXPERIMENT, run_directory
-from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_names import EXPERIMENT_FILE, experiment_name
+from evopolicygym.records.reader import EXPERIMENT_FILE, RunRecord, experiment_name, read_run
 from evopolicygym.runs.experiment import REVEALED_FILE, ledger_of, revealed_file
 from evopolicygym.runs.verify import findings
 
@@ -75,8 +74,8 @@ def bundle_runs(roots: Sequence[Path], file: Path, *, allow_names: bool = False)
             sources[f"{RUNS}/{name}/{REVEALED_FILE}"] = _revealed(root, identity)
         sources |= {f"{path}/{source.relative_to(root).as_posix()}": source for source in _files(record)}
     hashes = {path: _sha256(source) for path, source in sources.items()}
-    if len(hashes) > MOST_FILES or sum(map(_size, sources.values())) > MOST_BYTES:
-        raise UsageError(f"Too much for a bundle: it holds {MOST_FILES:,} files and {MOST_BYTES:,} bytes at most.")
+    if len(hashes) > MAX_FILES or sum(map(_size, sources.values())) > MAX_BYTES:
+        raise UsageError(f"Too much for a bundle: it holds {MAX_FILES:,} files and {MAX_BYTES:,} bytes at most.")
     experiments = tuple(_experiment(identity, name, runs.values()) for identity, name in sorted(names.items()))
     index = BundleIndex(tuple(runs[path] for path in sorted(runs)), experiments, dict(sorted(hashes.items())))
     if not allow_names:
@@ -128,7 +127,7 @@ def _files(record: RunRecord) -> Iterator[Path]:
         yield paths.post_hoc
     logs = state.finished.logs_sha256 if state.finished else {}
     yield from (path for path in paths.agent_logs if path.name in logs and path.is_file())
-    published = [paths.published(submission.index) for submission in state.submissions if submission.published]
+    published = [paths.published_feedback(submission.index) for submission in state.submissions if submission.published]
     checkpoints = {submission.charged.checkpoint for submission in state.submissions}
     for directory in (*map(paths.checkpoint, checkpoints), *published, paths.evaluation):
         if directory.is_dir():

@@ -1,7 +1,6 @@
-"""The configuration of a run: its options, from a TOML file or from arguments, and the task and the agent they make.
+"""The configuration of a run, decoded from options that a TOML file or arguments give.
 
-The pydantic models of a run's and a suite's TOML file follow from the options' declarations. Prices that nobody gave
-are looked up elsewhere.
+The pydantic models of a run's and a suite's TOML file are created from the options' declarations.
 """
 
 import os
@@ -54,20 +53,20 @@ from evopolicygym.sandbox.packages import normalised
 from evopolicygym.specs import catalog
 
 SECRET = re.compile(r"(?:^|_)(?:api_?)?(?:keys?|secrets?|token|passwords?)$", re.IGNORECASE)
-"""Names below which somebody might put a key."""
+"""Option names that might contain a key."""
 NO_KEYS = (
-    "Keys are never given to a run as they are: put yours into an environment variable and name that in model_key "
-    "(--model-key VARIABLE)."
+    "Keys are never passed to a run directly: put yours into an environment variable and name the variable in "
+    "model_key (--model-key VARIABLE)."
 )
 COMMAND_S = 86_400.0
-"""Wall time after which a program of the user's is ended by default: nothing else tells one that sleeps for ever."""
+"""Default time limit of a user's program: nothing else stops a program that sleeps for ever."""
 UNLIMITED = "none"
 PYTHON = "evopolicygym.run"
-"""What is named where an argument is invalid."""
+"""The origin of Python arguments in error messages."""
 LARGEST_SEED = 2**32 - 1
-"""The largest that numpy takes."""
+"""The largest seed that numpy accepts."""
 GIVEN = "given"
-"""The source of a price that the user named."""
+"""The source of a price that the user gave."""
 DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 LONGEST_LABEL = 80
 IN_SECONDS = (86_400, 3_600, 60, 1)
@@ -76,7 +75,7 @@ VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,127}", re.ASCII)
 
 
 class TomlTable(BaseModel):
-    """A table of a TOML file: what it doesn't know, it refuses. Fields that may be left out have a default."""
+    """A table of a TOML file. Unknown keys are refused; optional fields have a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -94,70 +93,71 @@ Decoded = TypeVar("Decoded", bound=TomlTable)
 _LIMITS: dict[str, Any] = {limit.name: (get_type_hints(Limits)[limit.name], limit.default) for limit in fields(Limits)}
 LimitsTable = create_model("LimitsTable", __base__=TomlTable, **_LIMITS)
 """``[policy_limits]``."""
-TABLES_OF = {"price": PriceTable | None, "policy_limits": LimitsTable}
-"""Options whose value is a table with keys of its own."""
+TABLE_TYPES = {"price": PriceTable | None, "policy_limits": LimitsTable}
+"""The types of options whose value is a table."""
 
 
-def table_of(name: str, options: Iterable[Option], **further: Any) -> type[TomlTable]:  # noqa: ANN401 - pydantic's
-    """Return the table that holds declared options, each where it says; ``further`` are fields as pydantic has them."""
-    own: dict[str, Any] = {}
+def create_table_model(name: str, options: Iterable[Option], **further: Any) -> type[TomlTable]:  # noqa: ANN401 - pydantic's
+    """Return the pydantic model of a table with these options; ``further`` are additional pydantic fields."""
+    model_fields: dict[str, Any] = {}
     inner: dict[str, list[Option]] = {}
     for option in options:
         if option.tables:
             inner.setdefault(option.tables[0], []).append(option)
         else:
-            own[option.key] = _field(option)
-    own |= further
-    for title, options_below in inner.items():
-        below = table_of(f"{name}.{title}", [option.in_table for option in options_below])
-        own[title] = (below, Field(default_factory=below))
-    return create_model(name, __base__=TomlTable, **own)
+            model_fields[option.key] = _field(option)
+    model_fields |= further
+    for title, inner_options in inner.items():
+        inner_model = create_table_model(f"{name}.{title}", [option.in_table for option in inner_options])
+        model_fields[title] = (inner_model, Field(default_factory=inner_model))
+    return create_model(name, __base__=TomlTable, **model_fields)
 
 
 def _field(option: Option) -> tuple[Any, Any]:
-    kind, default = TABLES_OF.get(option.name, option.type), option.default
+    kind, default = TABLE_TYPES.get(option.name, option.type), option.default
     if isinstance(kind, type) and issubclass(kind, TomlTable):
         return kind, Field(default_factory=kind)
     return kind, Field(default_factory=lambda: copy(default))
 
 
-RunTable = table_of("Run", RUN_OPTIONS, task=(str, ...))
-"""A whole run, as a TOML file holds it. Paths are as seen from where the program starts."""
+RunTable = create_table_model("Run", RUN_OPTIONS, task=(str, ...))
+"""A run's TOML file. Paths are relative to the working directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """One run to be played."""
+    """The configuration of a run."""
 
     task: Task
     agent: AgentConfig
     split: SplitSource = SplitSource.PRIVATE
     split_directory: Path | None = None
-    """Where the cases are read from, for a split of source ``directory``."""
+    """The directory of the cases, for a split of source ``directory``."""
     experiment: str = DEFAULT_EXPERIMENT
-    """Runs of one experiment play the same cases."""
+    """Runs of an experiment play the same cases."""
     seed: int = 0
     workers: int | None = None
-    """How many episodes play at once; None for one each core."""
+    """How many episodes play in parallel; None for one per core."""
     runs: Path = DEFAULT_RUNS
     isolation: str = AUTO
     executor: str = LOCAL
-    """Where episodes play; like ``workers`` no part of the record, as results don't depend on it."""
+    """Where episodes play. Like ``workers`` it isn't recorded, as results don't depend on it."""
     executor_address: str = ""
     track: str = ""
-    """The tracker that the run is logged to besides; like ``workers`` no part of the record."""
+    """The tracker that the run is also logged to. Like ``workers`` it isn't recorded."""
     pinned: bool = True
-    """Whether arithmetic is the same on every processor; not so for runs that were begun before it was."""
+    """Whether arithmetic is the same on every processor; False for older runs."""
     price: PriceSnapshot | None = None
-    """What the agent's model costs, where the user said so; else it is looked up."""
+    """The price of the agent's model, if the user gave it; otherwise it is looked up."""
 
 
-def config_of(task: str, options: RunOptions) -> RunConfig:
-    """Return the run of a task with all options, defaults included; raise ``UsageError`` where one is invalid.
+def build_run_config(task: str, options: RunOptions) -> RunConfig:
+    """Return the configuration of a run from all its options, defaults included.
 
-    ``task`` is an environment's name, or the path of a spec's ``.toml`` file.
+    ``task`` is an environment's name, or the path of a spec's ``.toml`` file. Raises ``UsageError`` if an option is
+    invalid.
     """
-    source, directory = split_named(options["split"])
+    source, directory = parse_split(options["split"])
     seed = options["seed"]
     if not 0 <= seed <= LARGEST_SEED:
         raise UsageError(f"Invalid seed: expected an integer from 0 to {LARGEST_SEED}, got {seed}.")
@@ -175,9 +175,9 @@ def config_of(task: str, options: RunOptions) -> RunConfig:
             finish_allowed=options["finish"] or options["agent"] == SHELL,
             films=options["films"],
             policy_packages=normalised(named) if (named := options["policy_packages"]) else (),
-            choices=choices_of(options),
+            choices=changed_choices(options),
         ),
-        agent=agent_of(options),
+        agent=build_agent_config(options),
         split=source,
         split_directory=directory,
         experiment=options["experiment"],
@@ -188,19 +188,19 @@ def config_of(task: str, options: RunOptions) -> RunConfig:
         executor=options["executor"],
         executor_address=options["address"],
         track=options["track"],
-        price=price_given(options),
+        price=price_snapshot(options),
     )
 
 
-def configured(
+def resolve_run_config(
     task: str | Path | None,
     agent: str | AgentFunction | None,
     options: Mapping[str, Any],
     config: str | Path | None = None,
 ) -> tuple[RunConfig, Agent | None]:
-    """Return the run that is asked for, and the agent where it is a function; raise ``UsageError``.
+    """Return the configuration of a run, and the agent if it is a function; raise ``UsageError``.
 
-    ``config`` is a TOML file that holds a run; what is given besides overrides it.
+    ``config`` is a run's TOML file; the other arguments override it.
     """
     names = [option.name for option in RUN_OPTIONS]
     if unknown := sorted(options.keys() - set(names)):
@@ -220,18 +220,18 @@ def configured(
             "configuration file."
         )
     _refuse_other_names(document)
-    found = configured_run(document, str(config or PYTHON))
-    return found, FunctionAgent(function) if function else None
+    run_config = decode_run_config(document, str(config or PYTHON))
+    return run_config, FunctionAgent(function) if function else None
 
 
-def configured_run(document: Mapping[str, Any], origin: str) -> RunConfig:
-    """Return the run that a document asks for, as a TOML file holds it; ``UsageError`` names its ``origin``."""
-    table = decode(RunTable, document, origin).model_dump()
-    return config_of(table["task"], cast("RunOptions", flatten_options(RUN_OPTIONS, table)))
+def decode_run_config(document: Mapping[str, Any], origin: str) -> RunConfig:
+    """Return the run that a TOML document configures; a ``UsageError`` names the document's ``origin``."""
+    table = decode_table(RunTable, document, origin).model_dump()
+    return build_run_config(table["task"], cast("RunOptions", flatten_options(RUN_OPTIONS, table)))
 
 
-def choices_of(options: RunOptions) -> dict[str, Any]:
-    """Return the options that runs must agree in and that have no field of their own, where they aren't the default."""
+def changed_choices(options: RunOptions) -> dict[str, Any]:
+    """Return the non-default options that pooled runs must agree in and that a task has no attribute for."""
     values: Mapping[str, Any] = options
     return {
         option.name: values[option.name]
@@ -240,8 +240,8 @@ def choices_of(options: RunOptions) -> dict[str, Any]:
     }
 
 
-def agent_of(options: AgentOptions) -> AgentConfig:
-    """Return the agent as a run keeps it; raise ``UsageError`` where its options are invalid."""
+def build_agent_config(options: AgentOptions) -> AgentConfig:
+    """Return the agent's configuration; raise ``UsageError`` if its options are invalid."""
     command, effort, label, model_key = options["command"], options["effort"], options["label"], options["model_key"]
     name = options["agent"] or (COMMAND if command else DEFAULT_AGENT)
     if command and name != COMMAND:
@@ -252,8 +252,8 @@ def agent_of(options: AgentOptions) -> AgentConfig:
         raise UsageError(f"Invalid effort: expected one word, such as low, medium or high, got {effort!r}.")
     if model_key and not (VARIABLE.fullmatch(model_key) or model_key in os.environ):
         raise UsageError(f"Invalid model_key: expected the name of an environment variable. {NO_KEYS}")
-    if secret := [name for name in options["options"] if SECRET.search(name) and name != "model_key"]:
-        raise UsageError(f"The option {secret[0]} is not accepted. {NO_KEYS}")
+    if secrets := [name for name in options["options"] if SECRET.search(name) and name != "model_key"]:
+        raise UsageError(f"The option {secrets[0]} is not accepted. {NO_KEYS}")
     if label and (not label.isprintable() or label.isspace() or len(label) > LONGEST_LABEL):
         raise UsageError(
             f"Invalid label: expected 1 to {LONGEST_LABEL} printable characters, got "
@@ -263,72 +263,72 @@ def agent_of(options: AgentOptions) -> AgentConfig:
     extra = {**options["options"], **{name: text for name, text in endpoint.items() if text}}
     if options["interactive"]:
         extra[INTERACTIVE] = True
-    allowance = allowance_of(options, COMMAND_S if name == COMMAND else None)
+    allowance = build_allowance(options, COMMAND_S if name == COMMAND else None)
     return AgentConfig(name, options["model"], extra, absolutize_paths(command), effort, allowance, label)
 
 
-def allowance_of(options: AgentOptions, seconds: float | None = None) -> Allowance:
-    """Return the limits as a run keeps them; ``seconds`` is the limit of time where none is given."""
+def build_allowance(options: AgentOptions, seconds: float | None = None) -> Allowance:
+    """Return the agent's limits; ``seconds`` is the default time limit."""
     if (limit := options["max_time"]) is not None:
-        seconds = None if limit == UNLIMITED else duration(limit)
+        seconds = None if limit == UNLIMITED else parse_duration(limit)
     return Allowance(options["max_cost"], options["max_tokens"], seconds, options["max_turns"])
 
 
-def price_given(options: AgentOptions) -> PriceSnapshot | None:
-    """Return the price that the user named, if one was."""
+def price_snapshot(options: AgentOptions) -> PriceSnapshot | None:
+    """Return the price that the user gave, or None."""
     if not (price := options["price"]):
         return None
     rates = Rates(price["input"], price["output"], price.get("cached_input"), price.get("cache_write"))
     return PriceSnapshot(options["model"], GIVEN, now(), rates)
 
 
-def duration(asked: float | str) -> float:
-    """Return seconds: of a number, or of a text such as ``90``, ``45m``, ``2h30m`` or ``1d``."""
-    text = str(asked).strip()
-    found = DURATION.fullmatch(text)
-    if text and found:
-        return float(sum(int(count or 0) * unit for count, unit in zip(found.groups(), IN_SECONDS, strict=True)))
+def parse_duration(value: float | str) -> float:
+    """Return the seconds of a number or of a text such as ``90``, ``45m``, ``2h30m`` or ``1d``."""
+    text = str(value).strip()
+    match = DURATION.fullmatch(text)
+    if text and match:
+        return float(sum(int(count or 0) * unit for count, unit in zip(match.groups(), IN_SECONDS, strict=True)))
     try:
         return float(text)
     except ValueError:
         raise UsageError(
             f"Invalid time: expected seconds, a text such as 90s, 45m, 2h30m or 1d, or {UNLIMITED} for no limit, got "
-            f"{asked!r}."
+            f"{value!r}."
         ) from None
 
 
 def absolutize_paths(command: Sequence[str]) -> tuple[str, ...]:
-    """Return a command whose words that are paths of files here are absolute.
+    """Return a command in which paths of existing files are absolute.
 
-    Its program starts in the run's workspace, and of this machine sees what its command names by absolute path.
+    The program starts in the run's workspace and can read only files that its command names by absolute path.
     """
-    return tuple(_absolutize_word(word, is_program=place == 0) for place, word in enumerate(command))
+    return tuple(_absolutize_word(word, is_program=index == 0) for index, word in enumerate(command))
 
 
 def _absolutize_word(word: str, *, is_program: bool) -> str:
     path = Path(word)
     on_search_path = is_program and "/" not in word and shutil.which(word) is not None
-    there = bool(path.parts) and path.parts[0] in IN_WORKSPACE
-    if path.is_absolute() or on_search_path or there or not os.path.isfile(word):  # noqa: PTH113 - a word may be no path
+    in_workspace = bool(path.parts) and path.parts[0] in IN_WORKSPACE
+    if path.is_absolute() or on_search_path or in_workspace or not os.path.isfile(word):  # noqa: PTH113 - not a path
         return word
     return os.path.normpath(path.absolute())
 
 
-def split_named(name: str) -> tuple[SplitSource, Path | None]:
-    """Return what a person means by a split: ``private``, ``public``, or an existing directory."""
+def parse_split(name: str) -> tuple[SplitSource, Path | None]:
+    """Return the source of cases that ``private``, ``public`` or an existing directory names."""
     if name in (SplitSource.PRIVATE, SplitSource.PUBLIC):
         return SplitSource(name), None
     directory = Path(name)
     if not directory.is_dir():
         raise UsageError(
-            f"Invalid split {name!r}: expected private, public, or a directory that holds train.json, valid.json "
-            f"and heldout.json."
+            f"Invalid split {name!r}: expected private, public, or a directory with train.json, valid.json and "
+            f"heldout.json."
         )
     return SplitSource.DIRECTORY, directory
 
 
 def _refuse_other_names(document: Mapping[str, Any]) -> None:
-    """Raise ``UsageError`` for a command that is the name of an agent or an environment, and no program."""
+    """Raise ``UsageError`` if the command is the name of an agent or of an environment instead of a program."""
     task, command = document["task"], (document.get("agent") or {}).get("command") or [""]
     name = command[0]
     if not name or shutil.which(name) or Path(name).exists():
@@ -346,14 +346,14 @@ def _refuse_other_names(document: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any option's
-    """Return a value as a TOML file would hold it."""
+    """Return a value as TOML represents it."""
     if isinstance(value, Path):
         return str(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def read_table(file: Path) -> dict[str, Any]:
-    """Return what a TOML file holds; raise ``UsageError`` where it can't be read."""
+    """Read a TOML file; raise ``UsageError`` if it can't be read."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -363,36 +363,36 @@ def read_table(file: Path) -> dict[str, Any]:
 
 
 def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two tables as one, in which ``above`` overrides; tables that both have are laid over each other."""
+    """Merge two tables recursively; ``above`` overrides ``below``."""
     result = dict(below)
     for name, value in above.items():
-        under = result.get(name)
-        both = isinstance(value, Mapping) and isinstance(under, Mapping)
-        result[name] = merge_tables(under, value) if both else value  # type: ignore[arg-type]
+        current = result.get(name)
+        are_tables = isinstance(value, Mapping) and isinstance(current, Mapping)
+        result[name] = merge_tables(current, value) if are_tables else value  # type: ignore[arg-type]
     return result
 
 
-def decode(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Decoded:
-    """Return a table; raise ``UsageError`` that names what is wrong in ``origin`` and what is expected."""
+def decode_table(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Decoded:
+    """Decode a table; raise a ``UsageError`` that names its ``origin``, the problem and the expected value."""
     try:
         return decoder(kind).value(document)
     except Undecodable as error:
-        raise UsageError(f"{origin}: {_wrong(kind, error.problems[0])}") from None
+        raise UsageError(f"{origin}: {_describe_problem(kind, error.problems[0])}") from None
 
 
-def _wrong(kind: type[TomlTable], problem: DecodingProblem) -> str:
-    """Return what is wrong. No value is ever quoted: there might be a key in it."""
+def _describe_problem(kind: type[TomlTable], problem: DecodingProblem) -> str:
+    """Describe a problem without quoting the value, which might contain a key."""
     if problem.is_missing:
         return f"Missing {problem.where}."
     if not problem.is_unknown:
         return f"Invalid {problem.where}: {problem.message[:1].lower()}{problem.message[1:]}."
     *path, name = problem.path
     keys = f" {NO_KEYS}" if SECRET.search(name) else ""
-    return f"{problem.where} is not known here. Known: {', '.join(_names(kind, path))}.{keys}"
+    return f"Unknown key {problem.where}. Known: {', '.join(_key_names(kind, path))}.{keys}"
 
 
-def _names(kind: type[TomlTable], path: list[str]) -> Iterator[str]:
-    """Yield the names that a table within a table may hold."""
+def _key_names(kind: type[TomlTable], path: list[str]) -> Iterator[str]:
+    """Yield the keys of a nested table."""
     for step in path:
         field = kind.model_fields.get(step)
         inner = [field.annotation, *get_args(field.annotation)] if field else []

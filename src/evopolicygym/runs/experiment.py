@@ -29,9 +29,9 @@ from evopolicygym.core.event import RunOpened
 from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
 from evopolicygym.environments.splits import read_directory
-from evopolicygym.records import durable
+from evopolicygym.records import atomic
 from evopolicygym.records.paths import EXPERIMENT, experiment_directory
-from evopolicygym.records.run_names import EXPERIMENT_FILE
+from evopolicygym.records.reader import EXPERIMENT_FILE
 
 REVEALED_FILE = "revealed.json"
 SEED_BITS_KEY = "seed_bits"
@@ -103,7 +103,7 @@ def begin(runs: Path, name: str) -> Experiment:
     _keep(identity, "secret.json", json.dumps({"secret": secret.hex(), SEED_BITS_KEY: SEED_BITS}))
     _keep(identity, LEDGER_FILE, _ledger_line(since=""))
     try:
-        durable.create_text(file, json.dumps({"experiment": identity}) + "\n")
+        atomic.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment
         return load_experiment(_identity(file))
     return Experiment(identity, secret, SEED_BITS)
@@ -147,7 +147,7 @@ def list_run(opened: RunOpened) -> None:
         with regular_file.appender(file) as lines:
             lines.write(_ledger_line(run_id=opened.run_id, time=opened.time).encode())
             lines.flush()
-            durable.disk.flush(lines.fileno())
+            atomic.disk.flush(lines.fileno())
     except OSError as error:
         raise not_kept("The list of the experiment's runs", error) from error
 
@@ -214,7 +214,7 @@ def reveal(runs: Path, name: str) -> Path:
         "cases": {file.stem.removeprefix("cases-"): json.loads(file.read_text(encoding="utf-8")) for file in kept},
     }
     _keep(experiment.identity, REVEALED_MARK, "")
-    durable.write_text(directory / REVEALED_FILE, json.dumps(document, indent=2) + "\n")
+    atomic.write_text(directory / REVEALED_FILE, json.dumps(document, indent=2) + "\n")
     return directory / REVEALED_FILE
 
 
@@ -288,7 +288,7 @@ def _keep(identity: str, name: str, text: str) -> None:
     directory = state_directory() / identity
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        durable.write_text(directory / name, text)
+        atomic.write_text(directory / name, text)
         (directory / name).chmod(0o600)
     except OSError as error:
         raise not_kept(f"{name} of the experiment", error) from error

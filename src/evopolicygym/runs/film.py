@@ -21,10 +21,10 @@ from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.environments.simulator_code import code_of
 from evopolicygym.environments.versions import versions
 from evopolicygym.packs.installation import installed
-from evopolicygym.records.films import put_film, read_film
+from evopolicygym.records.films import read_film, write_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name
-from evopolicygym.records.playback import has_steps
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.trajectories import has_steps
 from evopolicygym.rollout.films.filming import CameraOrder, needed, shoot
 from evopolicygym.runs import experiment
 from evopolicygym.runs.preflight import check_simulator, is_pinned
@@ -162,7 +162,7 @@ class _Scene:
                 doubt="" if true else _doubt(opened),
             )
 
-        return put_film(target, make)
+        return write_film(target, make)
 
 
 def _kept(
@@ -211,8 +211,8 @@ def _cases(state: RunState, submission: SubmissionState, wish: FilmOptions) -> S
 def _files(paths: RunPaths, split: Split, submission: SubmissionState, case: int) -> Path:
     """Return where the run keeps an episode."""
     if split is Split.TRAIN:
-        return paths.trained(submission.index, submission.first_global_episode + case)
-    return paths.evaluated(split, submission.charged.checkpoint, case)
+        return paths.train_episode(submission.index, submission.first_global_episode + case)
+    return paths.hidden_episode(split, submission.charged.checkpoint, case)
 
 
 def _recorded(state: RunState, split: Split, submission: SubmissionState, case: int) -> RecordedEpisode | None:

@@ -350,7 +350,7 @@ def _rates(named: dict[str, Any], above: int | None) -> Rates:
 
 def check_agent(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     """Raise ``UsageError`` where resuming a run would start what somebody else named, and nobody has allowed that."""
-    if trusted or rollback_guard.is_marked(root):
+    if trusted or rollback_guard.has_mark(root):
         return
     agent = opened.agent
     command = f", which runs the command: {shlex.join(agent.command)}" if agent.command else ""
@@ -368,7 +368,7 @@ def check_simulator(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     A spec may import any module that is installed, and hand it anything.
     """
     spec = opened.task.environment
-    if trusted or _is_known_environment(spec) or rollback_guard.is_known(root):
+    if trusted or _is_known_environment(spec) or rollback_guard.is_own_run(root):
         return
     raise UsageError(
         f"{root} was played on an environment of its own, {_describe_environment(spec)}, which is not among those that "

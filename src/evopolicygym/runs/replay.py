@@ -27,7 +27,7 @@ from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.post_hoc import PostHoc, post_hoc_sha256, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.rollback_guard import guard_of, is_marked
+from evopolicygym.records.rollback_guard import create_guard, has_mark
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.runs import experiment
@@ -307,7 +307,7 @@ def play_post_hoc(root: Path, played: Callable[[], object], means: ReplayOptions
     if not post_hoc_due(root):
         return PostHocResult()
     opened = read_run(root).state.opened
-    guard = guard_of(opened) if is_marked(root) else None
+    guard = create_guard(opened) if has_mark(root) else None
     with open_replay(root, means) as run, RunWriter(root.resolve(), guard=guard) as writer:
         paths, state = run.record.paths, run.record.state
         known = dict(read_post_hoc(paths) or {})

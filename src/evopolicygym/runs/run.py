@@ -26,7 +26,7 @@ from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.rollback_guard import check_state_dir_writable, guard_of
+from evopolicygym.records.rollback_guard import check_state_dir_writable, create_guard
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.films.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
@@ -99,7 +99,7 @@ def play(
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         opening = _opening(config, owner, run_id, _grounds(executor, root), price)
         experiment.list_run(opening)
-        writer = stack.enter_context(RunWriter(root, opening, guard_of(opening)))
+        writer = stack.enter_context(RunWriter(root, opening, create_guard(opening)))
         writer.listen(observer)
         opened(writer.paths, writer.state)
         return _to_the_end(writer, executor, owner, agent, directory)
@@ -135,14 +135,14 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     check_agent(root, state.opened, trusted=trusted)
     check_state_dir_writable()
     if state.stage is Stage.FINISHED:
-        with RunWriter(root, guard=guard_of(state.opened)) as writer:
+        with RunWriter(root, guard=create_guard(state.opened)) as writer:
             writer.write_document()  # what may still be missing after the journal's last line
         opened(RunPaths(root), state)
         return state
     owner = experiment.of_run(root, state.opened)
     import_from(Path.cwd(), state.opened.task.environment)
     with ExitStack() as stack:
-        writer = stack.enter_context(RunWriter(root, guard=guard_of(state.opened)))
+        writer = stack.enter_context(RunWriter(root, guard=create_guard(state.opened)))
         agent = agent or make(state.opened.agent)  # once the record is known to go on from where it was left here
         program = ""
         if state.stage is Stage.OPEN:

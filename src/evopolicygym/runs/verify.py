@@ -11,7 +11,7 @@ from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.finding import Finding
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.rollback_guard import WHAT, mark_finding
+from evopolicygym.records.rollback_guard import FINDING, mark_finding
 from evopolicygym.runs import experiment
 from evopolicygym.runs.run import job_builder
 
@@ -39,12 +39,14 @@ def _without_mark(opened: RunOpened) -> Finding:
     try:
         ledger = experiment.ledger_of(opened.experiment)
     except EvoPolicyGymError as error:
-        return Finding(WHAT, ok=False, detail=str(error))
+        return Finding(FINDING, ok=False, detail=str(error))
     if ledger is None or opened.time < ledger.since:
-        return Finding(WHAT, ok=True, detail="not checked: begun elsewhere, by another user, or before marks were kept")
+        return Finding(
+            FINDING, ok=True, detail="not checked: begun elsewhere, by another user, or before marks were kept"
+        )
     known = "its mark was removed" if opened.run_id in ledger.runs else "it began no run of this id on this machine"
     return Finding(
-        WHAT,
+        FINDING,
         ok=False,
         detail=f"the run's experiment began here, and {known}: the record was changed, or comes from where its secret "
         f"was copied to",

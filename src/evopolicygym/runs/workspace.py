@@ -104,7 +104,7 @@ class AgentWorkspace:
         """
         if self.directory != self.paths.workspace:
             with suppress(OSError), _open_directory(FEEDBACK, self.descriptor) as feedback:
-                _copy_feedback(self.paths.published(submit_index), submission_name(submit_index), feedback)
+                _copy_feedback(self.paths.published_feedback(submit_index), submission_name(submit_index), feedback)
 
     def _check_place(self) -> None:
         """Raise ``RequestRefused`` unless workspace and feedback are the directories that they were."""

@@ -112,8 +112,8 @@ def program_sandbox(isolation: str) -> ProgramSandbox:
     marked = Isolation(name, frozenset([SandboxFeature.PROGRAM_SANDBOX]))
     raise SandboxError(
         f"Isolation {name!r} has a sandbox for policies, none for an agent's program (no program_sandbox). Use "
-        f"--isolation auto, or pass --waive {SandboxFeature.PROGRAM_SANDBOX} to run the program with your own rights; "
-        f"the run is then marked {str(marked)!r}."
+        f"--isolation auto, or pass --allow-missing {SandboxFeature.PROGRAM_SANDBOX} to run the program with your own "
+        f"rights; the run is then marked {str(marked)!r}."
     )
 
 
@@ -141,7 +141,7 @@ def _try_backend(
     for feature in missing.keys() - allowed:
         raise SandboxError(
             f"Isolation {name!r} needs {feature}, which is missing here: {missing[feature]}. To play without it, pass "
-            f"--waive {feature}; the run is then marked {str(Isolation(name, frozenset([feature])))!r}."
+            f"--allow-missing {feature}; the run is then marked {str(Isolation(name, frozenset([feature])))!r}."
         )
     if SandboxFeature.PROGRAM_SANDBOX in allowed and not isinstance(backend, ProgramBackend):
         missing[SandboxFeature.PROGRAM_SANDBOX] = "an agent's program runs with its user's rights"

@@ -14,8 +14,8 @@ from typing import Any
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, MissingExtra, RecordError
-from evopolicygym.records import durable
-from evopolicygym.records.run_names import EXPERIMENT_FILE
+from evopolicygym.records import atomic
+from evopolicygym.records.reader import EXPERIMENT_FILE
 from evopolicygym.tracking.tracker import TRACKERS, TrackedRun, Tracker
 
 DIRECTORY = ".tracking"
@@ -80,7 +80,7 @@ def decode_note(document: Mapping[str, Any]) -> Note:
 
 def write_note(path: Path, note: Note) -> None:
     """Replace a note."""
-    durable.write_text(path, json.dumps(asdict(note)) + "\n")
+    atomic.write_text(path, json.dumps(asdict(note)) + "\n")
 
 
 NICENESS = 10

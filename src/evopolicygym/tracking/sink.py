@@ -19,7 +19,7 @@ from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import CheckpointSelected, Event, RunFinished, RunOpened, SubmissionPublished
-from evopolicygym.core.options import KNOBS, setting
+from evopolicygym.core.options import KNOBS, get_setting
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import best_so_far, estimate
 from evopolicygym.core.text import printable
@@ -56,7 +56,7 @@ def config_of(opened: RunOpened) -> dict[str, Configured]:
         "held_out_cases": task.held_out_cases,
         "films": task.films,
         "policy_packages": ",".join(task.policy_packages) or None,
-        **{knob.name: setting(task, knob) for knob in KNOBS},
+        **{knob.name: get_setting(task, knob) for knob in KNOBS},
         "max_cost": allowance.cost,
         "max_tokens": allowance.tokens,
         "max_seconds": allowance.seconds,

@@ -80,6 +80,8 @@ MISDEEDS: dict[str, Callable[[], object]] = {
     "Flooding": lambda: [os.write(number, FLOOD) for number in (1, 2) for _ in range(2000)],
     "Closing": lambda: os.closerange(3, 256),
 }
+LONGEST_SEED = (1 << 128) - 1
+"""The seed that a worker tries once, before any case, to learn how many bits the simulator takes."""
 
 
 class Unruly(gymnasium.Env[Any, Any]):
@@ -96,7 +98,8 @@ class Unruly(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._steps = 0
-        if seed and self._misdeed and not MENDED.exists():
+        is_case = seed is not None and 0 < seed < LONGEST_SEED
+        if is_case and self._misdeed and not MENDED.exists():
             MISDEEDS[self._misdeed]()
         return self._observe(), {}
 

@@ -1,4 +1,4 @@
-"""The agent that is any tool that speaks the Agent Client Protocol, by the client in ``kit/acp_client.py``."""
+"""The agent ``acp``: any tool that supports the Agent Client Protocol, through the client ``kit/acp_client.py``."""
 
 import shlex
 import shutil
@@ -21,7 +21,7 @@ from evopolicygym.sandbox.program.view import launched, python_of
 
 COMMAND, MODEL = "command", "{model}"
 CLIENT = ".acp/client.py"
-"""Where the client lies in the tool's home."""
+"""The client's path in the tool's home."""
 IN_SHELL = f'exec python3 "$HOME/{CLIENT}" "$@"'
 IN_PYTHON = f"import os, runpy; runpy.run_path(os.path.expanduser('~/{CLIENT}'), run_name='__main__')"
 KNOWN: Mapping[str, tuple[type[Tool], tuple[str, ...]]] = {
@@ -30,9 +30,9 @@ KNOWN: Mapping[str, tuple[type[Tool], tuple[str, ...]]] = {
     "opencode": (OpenCode, ()),
     "kimi": (KimiCode, ()),
 }
-"""Programs whose settings and model are known, each with arguments that are added to its command."""
+"""Programs that need settings, each with the arguments added to its command."""
 ABOUT = About(
-    "any tool that speaks the Agent Client Protocol",
+    "any tool that supports the Agent Client Protocol",
     Model.NEEDED,
     extra="agents",
     imports=("httpx2",),
@@ -41,7 +41,7 @@ ABOUT = About(
 
 
 class AcpTool(Tool):
-    """A tool behind the client. Its usage is of one prompt, counted as the tool counts it."""
+    """A tool behind the client. Its usage is for one prompt, in the tool's own count."""
 
     install = "its own instructions"
 
@@ -56,12 +56,12 @@ class AcpTool(Tool):
         self._command, self._known = command, known
         self._start = ("-c", IN_PYTHON) if python else ("-c", IN_SHELL, "acp")
 
-    def arguments(self, call: ToolTask) -> Sequence[str]:
-        """Return the arguments that start the client, and by it the tool."""
-        command = [word.replace(MODEL, call.model) for word in self._command]
+    def arguments(self, task: ToolTask) -> Sequence[str]:
+        """Return the arguments for the client, which starts the tool."""
+        command = [word.replace(MODEL, task.model) for word in self._command]
         text = (files("evopolicygym.agents.kit") / "prompt.txt").read_text(encoding="utf-8")
-        first = text.partition("\n---\n")[0].strip() if call.conversation else ""
-        return (*self._start, call.prompt, first, call.conversation, *command)
+        first = text.partition("\n---\n")[0].strip() if task.conversation else ""
+        return (*self._start, task.prompt, first, task.conversation, *command)
 
     def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return the client, and the settings of a known tool."""
@@ -69,13 +69,13 @@ class AcpTool(Tool):
         return {**(self._known.files(model, endpoint) if self._known else {}), CLIENT: client}
 
     def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
-        """Return the environment variables by which the tool finds its model."""
+        """Return the tool's environment variables, with its model's address."""
         if self._known:
             return self._known.environment(model, endpoint)
         return {**endpoint.environment, "OPENAI_MODEL": model, "ANTHROPIC_MODEL": model, "GEMINI_MODEL": model}
 
     def parse_event(self, event: Event) -> ToolEvent:
-        """Return what an event of the client says."""
+        """Return the content of an event of the client."""
         match event["type"]:
             case "session":
                 return ToolEvent(conversation=event["id"] if event["loads"] else "")
@@ -91,13 +91,13 @@ class AcpTool(Tool):
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent; raise ``UsageError`` where its command is missing, isn't found or can't be set up so."""
-    given = str(config.options.get(COMMAND, ""))
+    """Return the agent; raise ``UsageError`` if its command is missing or not found, or an option is invalid."""
+    command = str(config.options.get(COMMAND, ""))
     example = f'evopolicygym run TASK --agent {config.name} --model NAME --option command="gemini --acp"'
     try:
-        words = shlex.split(given)
+        words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"Invalid option command {given!r}: {error}. Example: {example}") from error
+        raise UsageError(f"Invalid option command {command!r}: {error}. Example: {example}") from error
     if not words or "program" in config.options:
         raise UsageError(f"The agent {config.name!r} needs the option command, and not program. Example: {example}")
     found = shutil.which(words[0])

@@ -11,21 +11,21 @@ PLAIN = (
     "--output-format",
     "stream-json",
     "--verbose",
-    "--dangerously-skip-permissions",  # it is in a sandbox of ours
+    "--dangerously-skip-permissions",  # it runs in our sandbox
     "--disallowedTools",
     "WebSearch,WebFetch",
 )
 QUIET = {
-    "IS_SANDBOX": "1",  # without it, it refuses to run as root
+    "IS_SANDBOX": "1",  # otherwise it refuses to run as root
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
 }
 MODELS = ("ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL")
-"""It asks other models for side tasks, which this run may not."""
+"""Models for side tasks: only the run's own model is allowed."""
 
 
 class ClaudeCode(Tool):
-    """Claude Code. Its usage is of one call; the input that it tells leaves out what was cached."""
+    """Claude Code. Its usage is for one call; its input excludes cached tokens."""
 
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code@2.1.330"
@@ -33,25 +33,25 @@ class ClaudeCode(Tool):
     url, key = "https://api.anthropic.com", "ANTHROPIC_API_KEY"
     efforts = ("low", "medium", "high", "xhigh", "max")
 
-    def arguments(self, call: ToolTask) -> Sequence[str]:
+    def arguments(self, task: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
-        again = ("--resume", call.conversation) if call.conversation else ()
+        again = ("--resume", task.conversation) if task.conversation else ()
         effort = ("--effort", self.effort) if self.effort else ()
-        return ("-p", call.prompt, "--model", call.model, *effort, *PLAIN, *again)
+        return ("-p", task.prompt, "--model", task.model, *effort, *PLAIN, *again)
 
     def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return the tool's environment variables."""
         return {**endpoint.environment, **QUIET, **dict.fromkeys(MODELS, model)}
 
     def parse_event(self, event: Event) -> ToolEvent:
-        """Return what an event says."""
+        """Return the content of an event."""
         match event["type"]:
             case "system":
                 return ToolEvent(conversation=event.get("session_id", ""))
             case "result":
-                said = str(event.get("result") or event["subtype"])
-                error = said if event["is_error"] else ""
-                return ToolEvent(event["session_id"], said, error=error, usage=_usage(event))
+                message = str(event.get("result") or event["subtype"])
+                error = message if event["is_error"] else ""
+                return ToolEvent(event["session_id"], message, error=error, usage=_usage(event))
             case _:
                 return ToolEvent()
 
@@ -68,5 +68,5 @@ ABOUT = ClaudeCode.about("Anthropic's Claude Code")
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    """Return the agent; raise ``UsageError`` if the tool isn't installed or an option is invalid."""
     return make_tool_agent(ClaudeCode(config.effort), config)

@@ -11,7 +11,7 @@ from evopolicygym.model_proxy.upstream import ModelAddress
 PLAIN = (
     "--json",
     "--skip-git-repo-check",
-    "--dangerously-bypass-approvals-and-sandbox",  # it is in ours, which lets it make none of its own
+    "--dangerously-bypass-approvals-and-sandbox",  # it runs in our sandbox, which allows no nested one
     "--disable",
     "plugins",
 )
@@ -33,28 +33,28 @@ enabled = false
 
 
 class Codex(Tool):
-    """Codex CLI. Its usage counts from the conversation's beginning and tells no cost."""
+    """Codex CLI. Its usage counts from the start of the conversation and has no cost."""
 
     program = "codex"
     install = "npm install -g @openai/codex@0.169.0"
     wire = ApiFormat.RESPONSES
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
-    usage_lasts = True
+    usage_is_cumulative = True
     efforts = ()
 
-    def arguments(self, call: ToolTask) -> Sequence[str]:
+    def arguments(self, task: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
-        again = ("resume", call.conversation) if call.conversation else ()
-        return ("exec", *PLAIN, *again, call.prompt)
+        again = ("resume", task.conversation) if task.conversation else ()
+        return ("exec", *PLAIN, *again, task.prompt)
 
     def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
-        """Return its settings; a provider of our own, as the built-in one tries other protocols first."""
+        """Return its settings, with a provider of their own: the built-in one tries other protocols first."""
         effort = f"model_reasoning_effort = {json.dumps(self.effort)}\n" if self.effort else ""
         settings = SETTINGS.format(model=json.dumps(model), effort=effort, address=json.dumps(endpoint.address))
         return {".codex/config.toml": settings}
 
     def parse_event(self, event: Event) -> ToolEvent:
-        """Return what an event says; an item that is an error is a warning, and no failure."""
+        """Return the content of an event; items of type error are only warnings."""
         match event["type"]:
             case "thread.started":
                 return ToolEvent(conversation=event["thread_id"])
@@ -73,5 +73,5 @@ ABOUT = Codex.about("OpenAI's Codex CLI")
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    """Return the agent; raise ``UsageError`` if the tool isn't installed or an option is invalid."""
     return make_tool_agent(Codex(config.effort), config)

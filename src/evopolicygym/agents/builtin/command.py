@@ -1,4 +1,4 @@
-"""The agent that is any program: started once in the workspace, it finds the judge by its environment."""
+"""The agent ``command``: any program, started once in the workspace, with the judge's address in its environment."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from evopolicygym.agents.kit.model_options import limits_of, upstream_of
 from evopolicygym.agents.kit.program import (
     Launch,
     ProgramEnd,
-    last_words,
+    exit_message,
     refuse_no_terminal,
     run_in_terminal,
     run_program,
@@ -39,7 +39,7 @@ from evopolicygym.sandbox.levels import guarantees
 ABOUT = About("any program, started once in the workspace", Model.OPTIONAL, needs="-- PROGRAM")
 PYTHON = re.compile(r"python[0-9.]*", re.ASCII)
 INTERPRETER = re.compile(r"(python|pypy)[0-9.]*|sh|bash|node", re.ASCII)
-"""Programs that run the file that is their first argument."""
+"""Programs that run the file given as their first argument."""
 
 
 class CommandAgent:
@@ -56,14 +56,14 @@ class CommandAgent:
         *,
         interactive: bool = False,
     ) -> None:
-        """``interactive`` runs it in the user's terminal, with a person at it."""
+        """``interactive`` runs the program in the user's terminal."""
         self._launch = Launch(command, limits)
         self._interactive = interactive
         self._upstream = upstream
         self.model_url = upstream.base_url if upstream else ""
 
     def refuse(self, environment: str) -> None:  # noqa: ARG002 - a program may play any
-        """Raise ``UsageError`` where there is no such program, no script for an interpreter to run, or no terminal."""
+        """Raise ``UsageError`` if the program, an interpreter's script, or the terminal is missing."""
         if self._interactive:
             refuse_no_terminal(f"The agent {self._launch.command[0]!r}")
         program, *arguments = self._launch.command
@@ -77,10 +77,10 @@ class CommandAgent:
             )
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Run the program until it ends, goes over a limit, or ``stop`` is set.
+        """Run the program until it ends, exceeds a limit, or ``stop`` is set.
 
-        Raises ``AgentError`` where it can't be started, ``SandboxError`` where it can't be ended, and what its model's
-        endpoint raises where that can't be opened.
+        Raises ``AgentError`` if it can't be started, ``SandboxError`` if it can't be terminated, and the errors of
+        ``ModelProxy``.
         """
         with ExitStack() as stack:
             if self._upstream is None:
@@ -91,52 +91,52 @@ class CommandAgent:
             return replace(self._play(workspace, endpoint, model, stop), usage=model.usage().figures())
 
     def _play(self, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None, stop: Event) -> Turn:
-        launch = replace(self._launch, over=model.spent) if model else self._launch
+        launch = replace(self._launch, stop_reason=model.spent) if model else self._launch
         play = run_in_terminal if self._interactive else run_program
         return self._turn(play(launch, workspace, endpoint, model, stop), workspace)
 
     def _turn(self, ended: ProgramEnd, workspace: Workspace) -> Turn:
-        """Return what the program's end means."""
+        """Return the turn for a program's end."""
         if ended.limit:
-            return Turn(AgentEnd.CRASHED, f"the program was ended: {ended.limit}", findings=ended.findings)
-        if ended.over:
-            return Turn(AgentEnd.ALLOWANCE_SPENT, ended.over, findings=ended.findings)
+            return Turn(AgentEnd.CRASHED, f"the program was terminated: {ended.limit}", findings=ended.findings)
+        if ended.stop_reason:
+            return Turn(AgentEnd.ALLOWANCE_SPENT, ended.stop_reason, findings=ended.findings)
         if ended.code is None:
             return Turn(AgentEnd.STOPPED, findings=ended.findings)
         if ended.code:
-            words = last_words(ended.code, workspace.transcript)
-            return Turn(AgentEnd.CRASHED, f"{words}{self._way_out(words, workspace)}", findings=ended.findings)
+            message = exit_message(ended.code, workspace.transcript)
+            return Turn(AgentEnd.CRASHED, message + self._python_hint(message, workspace), findings=ended.findings)
         return Turn(AgentEnd.FINISHED, findings=ended.findings)
 
-    def _way_out(self, words: str, workspace: Workspace) -> str:
-        """Return how a program gets at a Python of the user's own, where the sandbox's lacks a module; else nothing."""
+    def _python_hint(self, message: str, workspace: Workspace) -> str:
+        """Return how to use the user's own Python if the sandbox's lacks a module; otherwise an empty string."""
         program, *arguments = self._launch.command
         inside = Guarantee.PROGRAM_ENCLOSED in guarantees(workspace.isolation)
-        if "ModuleNotFoundError" not in words or not PYTHON.fullmatch(program) or not inside:
+        if "ModuleNotFoundError" not in message or not PYTHON.fullmatch(program) or not inside:
             return ""
         return (
-            f". In the sandbox {program} is the policies' Python, not that of your shell; to take yours: "
+            f". In the sandbox, {program} is the policies' Python, not your shell's. To use yours: "
             f'-- "$(which {program})" {" ".join(map(quote, arguments))}'
         )
 
 
 def _is_there(program: str) -> bool:
-    """Return whether there is a program: by its path here or in a workspace, or by its name on a search path."""
+    """Return whether a program exists: a path here or in a workspace, or a name on the PATH."""
     if "/" in program:
         return _is_file(program)
     return any(shutil.which(program, path=path) for path in (None, os.defpath))
 
 
-def _is_file(word: str) -> bool:
-    path = Path(word)
+def _is_file(name: str) -> bool:
+    path = Path(name)
     in_workspace = not path.is_absolute() and path.parts[:1] != () and path.parts[0] in IN_WORKSPACE
     return in_workspace or (path.is_absolute() and path.is_file())
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent that runs the config's command, under the limits and with the model that its options name."""
+    """Return the agent that runs the config's command, with the limits and the model in its options."""
     if not config.command:
-        raise UsageError("The agent 'command' needs a program: evopolicygym run TASK -- PROGRAM [ARGUMENT …].")
+        raise UsageError("The agent 'command' needs a program. Example: evopolicygym run TASK -- PROGRAM [ARGUMENT …]")
     refuse_effort(config, None)
     limits = limits_of(config, (INTERACTIVE,))
     return CommandAgent(config.command, limits, upstream_of(config), interactive=bool(config.options.get(INTERACTIVE)))

@@ -1,8 +1,9 @@
-"""The agent that is a function of a Python program; from the command line there is none to call."""
+"""The agent that is a Python function. It can only be passed from Python, so its name alone creates nothing."""
 
 from evopolicygym.agents.base import About
-from evopolicygym.agents.kit.session import function_missing
+from evopolicygym.agents.kit.session import FUNCTION_AGENT
 from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.core.errors import UsageError
 
 ABOUT = About(
     "a Python function that is given a session; not sandboxed", needs="evopolicygym.run(TASK, agent=FUNCTION)"
@@ -10,5 +11,9 @@ ABOUT = About(
 
 
 def make(config: AgentConfig) -> Agent:
-    """Raise ``UsageError``: a name alone holds no function."""
-    raise function_missing(config)
+    """Raise ``UsageError``."""
+    name = config.label or FUNCTION_AGENT
+    raise UsageError(
+        f"The agent {name} is a Python function. Pass it from Python: evopolicygym.run(TASK, agent={name}), or to "
+        f"continue a stopped run: evopolicygym.resume(RUN, agent={name})."
+    )

@@ -9,7 +9,7 @@ from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
 
 SETTINGS = {
-    "security": {"auth": {"selectedType": "gemini-api-key"}},  # else it asks, and ends with code 41
+    "security": {"auth": {"selectedType": "gemini-api-key"}},  # otherwise it asks, and exits with code 41
     "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
     "privacy": {"usageStatisticsEnabled": False},
     "model": {"skipNextSpeakerCheck": True},
@@ -18,7 +18,7 @@ SETTINGS = {
 
 
 class Gemini(Tool):
-    """Gemini CLI. Its usage is of one call; its output leaves out reasoning."""
+    """Gemini CLI. Its usage is for one call; its output excludes reasoning."""
 
     program = "gemini"
     install = "npm install -g @google/gemini-cli@0.61.0"
@@ -26,11 +26,11 @@ class Gemini(Tool):
     url, key = "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"
     efforts = ("minimal", "low", "medium", "high")
 
-    def arguments(self, call: ToolTask) -> Sequence[str]:
+    def arguments(self, task: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
-        again = ("--resume", call.conversation) if call.conversation else ()
+        again = ("--resume", task.conversation) if task.conversation else ()
         plain = ("--approval-mode", "yolo", "-o", "stream-json", "--skip-trust")
-        return ("-p", call.prompt, "-m", call.model, *plain, *again)
+        return ("-p", task.prompt, "-m", task.model, *plain, *again)
 
     def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - the same for any
         """Return its settings."""
@@ -40,12 +40,12 @@ class Gemini(Tool):
         return {".gemini/settings.json": json.dumps(SETTINGS | chosen)}
 
     def parse_event(self, event: Event) -> ToolEvent:
-        """Return what an event says."""
+        """Return the content of an event."""
         match event["type"]:
             case "init":
                 return ToolEvent(conversation=event["session_id"])
             case "message" if event["role"] == "assistant":
-                return ToolEvent(message=event["content"], goes_on=bool(event.get("delta")))
+                return ToolEvent(message=event["content"], continues=bool(event.get("delta")))
             case "result":
                 error = "" if event["status"] == "success" else str((event.get("error") or {}).get("message", "failed"))
                 counts = event.get("stats") or {}
@@ -59,5 +59,5 @@ ABOUT = Gemini.about("Google's Gemini CLI")
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    """Return the agent; raise ``UsageError`` if the tool isn't installed or an option is invalid."""
     return make_tool_agent(Gemini(config.effort), config)

@@ -1,7 +1,7 @@
-"""The agent that has the library GEPA evolve a policy's source: reflection on cases, and a Pareto front over them.
+"""The agent ``gepa``: the library GEPA evolves a policy's source by reflection on cases and a Pareto front over them.
 
-The library is the released one, in our own process: candidates are text to it and run nowhere but in the judge's
-sandbox. ``model_search.py`` gives it its context.
+The library is unmodified and runs in this process: it handles candidates as text, and they run only where the judge
+plays policies.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,22 +13,22 @@ from evopolicygym.core.agent import AgentConfig
 
 ABOUT = About("the library GEPA: reflection on cases", Model.NEEDED, extra="gepa", imports=("gepa", "httpx2"))
 EPISODES = 8
-"""Cases that the Pareto front is over: fewer are hardly a front, more leave few candidates of 128 episodes."""
+"""Cases of the Pareto front: fewer hardly make a front, more leave few candidates from 128 episodes."""
 MINIBATCH = 4
-"""Cases on which a new candidate must beat its parent first: half of them, so that what is worse costs half."""
+"""Cases on which a new candidate must first beat its parent: half of all, so that a worse one costs half."""
 PART = "policy.py"
 PROMPT = """<brief>
 
-This is the policy as it is now:
+This is the current policy:
 ```python
 <curr_param>
 ```
 
-It was played on these starts of the environment:
+Its results on some initial states of the environment:
 <side_info>
 
-Work out why the returns are not higher, then write a better policy.py: the whole file, within one ``` block."""
-"""GEPA's own template speaks of instructions to an assistant; this one has the same two places."""
+Work out why the returns are not higher, then write a better policy.py: the complete file, in one ``` block."""
+"""Replaces GEPA's template, which is about instructions to an assistant; with the same placeholders."""
 
 
 def make(config: AgentConfig) -> ModelSearchAgent:
@@ -37,18 +37,18 @@ def make(config: AgentConfig) -> ModelSearchAgent:
 
 
 def search(context: SearchContext) -> None:
-    """Have GEPA search until its context ends it."""
+    """Let GEPA search until the context ends the search."""
     import gepa
 
     gepa.optimize(
         seed_candidate={PART: context.evaluator.starter},
         trainset=context.cases,
-        valset=context.cases,  # the judge's own validation is what guards against fitting these
+        valset=context.cases,  # the judge's validation cases guard against overfitting these
         adapter=Adapter(context),
         reflection_lm=lambda prompt: context.ask(_text(prompt)),
         reflection_prompt_template=PROMPT.replace("<brief>", context.brief),
         reflection_minibatch_size=min(MINIBATCH, len(context.cases)),
-        skip_perfect_score=False,  # a return has no best value that is known
+        skip_perfect_score=False,  # the highest possible return is unknown
         stop_callbacks=lambda _state: context.ended is not None,
         logger=_Log(context),
         seed=context.workspace.seed,
@@ -57,7 +57,7 @@ def search(context: SearchContext) -> None:
 
 
 class Adapter:
-    """What GEPA asks about candidates, answered by the search's context."""
+    """Evaluates candidates for GEPA."""
 
     propose_new_texts = None
 
@@ -78,13 +78,13 @@ class Adapter:
         eval_batch: Any,  # noqa: ANN401 - the library's
         components_to_update: list[str],
     ) -> Mapping[str, Sequence[Mapping[str, str]]]:
-        """Tell of each case what the model is to know."""
+        """Return the description of each case for the model."""
         outcomes: Sequence[Outcome] = eval_batch.trajectories
         return {name: [{"Feedback": outcome.text} for outcome in outcomes] for name in components_to_update}
 
 
 class _Log:
-    """Where GEPA's words go."""
+    """Writes GEPA's log to the transcript."""
 
     def __init__(self, context: SearchContext) -> None:
         self._context = context
@@ -94,5 +94,5 @@ class _Log:
 
 
 def _text(prompt: object) -> str:
-    """Return a prompt as one text; GEPA sends messages only where there are images."""
+    """Return a prompt as text; GEPA sends messages only for images."""
     return prompt if isinstance(prompt, str) else str(prompt)

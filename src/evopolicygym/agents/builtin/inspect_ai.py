@@ -1,4 +1,4 @@
-"""The agent that Inspect AI drives: a solver of Inspect's asks its model, and has commands run in a run's workplace."""
+"""The agent ``inspect_ai``: a solver of Inspect AI calls its model and runs commands in the agent's sandbox."""
 
 from importlib.util import find_spec
 
@@ -7,7 +7,7 @@ from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import MissingExtra, UsageError
 
 ABOUT = About(
-    "a solver of Inspect AI's, with any model of Inspect's",
+    "a solver of Inspect AI, with any of its models",
     extra="inspect",
     imports=("inspect_ai",),
     needs="inspect eval evopolicygym/core16",
@@ -15,10 +15,10 @@ ABOUT = About(
 
 
 def make(config: AgentConfig) -> Agent:
-    """Raise ``UsageError``: Inspect drives it, nobody else; ``MissingExtra`` where it isn't here."""
+    """Raise ``UsageError``, since only Inspect AI starts it, or ``MissingExtra`` if that isn't installed."""
     if find_spec("inspect_ai") is None:
         raise MissingExtra(f"The agent {config.entry}", "inspect", "inspect-ai")
     raise UsageError(
-        f"The agent {config.entry} is driven by Inspect AI: inspect eval evopolicygym/core16 begins its runs, and "
-        f"inspect eval-retry LOG resumes those that stopped."
+        f"The agent {config.entry} is started by Inspect AI: inspect eval evopolicygym/core16; stopped runs are "
+        f"resumed by: inspect eval-retry LOG."
     )

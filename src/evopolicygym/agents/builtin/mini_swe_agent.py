@@ -9,7 +9,7 @@ from evopolicygym.model_proxy.upstream import ModelAddress
 
 
 class MiniSweAgent(Tool):
-    """mini-SWE-agent. It prints no events: it takes up no conversation, and its usage isn't reported."""
+    """mini-SWE-agent. It prints no events: conversations can't continue, and it reports no usage."""
 
     program = "mini"
     install = "pipx install mini-swe-agent==2.4.6 --pip-args 'litellm<1.100'"
@@ -17,11 +17,11 @@ class MiniSweAgent(Tool):
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
     efforts = ()
 
-    def arguments(self, call: ToolTask) -> Sequence[str]:
+    def arguments(self, task: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
         plain = ("-y", "--exit-immediately", "-l", "0", "-c", "mini.yaml", "-c", "model.cost_tracking=ignore_errors")
         effort = ("-c", f"model.model_kwargs.extra_body.reasoning_effort={self.effort}") if self.effort else ()
-        return ("-m", f"openai/{call.model}", "-t", call.prompt, *plain, *effort)
+        return ("-m", f"openai/{task.model}", "-t", task.prompt, *plain, *effort)
 
     def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - an argument
         """Return the tool's environment variables."""
@@ -37,5 +37,5 @@ ABOUT = MiniSweAgent.about("mini-SWE-agent")
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    """Return the agent; raise ``UsageError`` if the tool isn't installed or an option is invalid."""
     return make_tool_agent(MiniSweAgent(config.effort), config)

@@ -1,7 +1,7 @@
-"""The reference harness, the same for every model: a linear history and one tool, bash in the agent's workplace.
+"""The agent ``neutral``, a reference harness that is the same for every model: a linear history and one tool, bash.
 
-The conversation is held on this side, so that the key never enters the workplace. Nothing is compacted, and nothing of
-a turn is remembered by the next run.
+The conversation is held outside the sandbox, so the key never enters it. The history is never compacted, and no state
+is shared between runs.
 """
 
 from importlib.resources import files
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from evopolicygym.agents.kit.neutral_harness.model_client import ModelClient
 
 ABOUT = About("the reference harness: any model with one tool, bash", Model.NEEDED, extra="agents", imports=("httpx2",))
-MOST_WORDS_IN_A_ROW = 3
-"""Answers without a call of the tool after which the turn is over."""
+MOST_ANSWERS_WITHOUT_CALLS = 3
+"""Consecutive answers without a tool call after which the turn ends."""
 
 
 class NeutralAgent:
-    """Has one model work in the workspace."""
+    """Lets one model work in the workspace."""
 
     max_turns = 1
     starts_program = True
@@ -37,9 +37,9 @@ class NeutralAgent:
         self.model_url = upstream.base_url
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Let the model work until the budget is spent, it has no more to do, or ``stop`` is set.
+        """Let the model work until the budget is spent, it stops calling the tool, or ``stop`` is set.
 
-        Raises ``AgentError`` where there is no workplace, or where the model never answers.
+        Raises ``AgentError`` if the workplace can't be created or the model never answers.
         """
         from evopolicygym.agents.kit.neutral_harness.model_client import (
             AllowanceSpent,
@@ -52,11 +52,12 @@ class NeutralAgent:
             ModelClient(self._upstream, self._model, workspace) as model,
             BashSession(workspace, endpoint, stop) as bash,
         ):
-            work = _Conversation(model, self._effort, bash, JudgeClient(endpoint.address, stop), workspace.transcript)
+            judge = JudgeClient(endpoint.address, stop)
+            conversation = _Conversation(model, self._effort, bash, judge, workspace.transcript)
             try:
-                end, message = AgentEnd.FINISHED, work.run()
+                end, message = AgentEnd.FINISHED, conversation.run()
             except ConversationTooLong as error:
-                end, message = AgentEnd.FINISHED, f"the conversation outgrew the model's context: {error}"
+                end, message = AgentEnd.FINISHED, f"the conversation exceeded the model's context: {error}"
             except AllowanceSpent as error:
                 end, message = AgentEnd.ALLOWANCE_SPENT, str(error)
             except StopRequested as error:
@@ -64,14 +65,14 @@ class NeutralAgent:
             except ModelFailed as error:
                 if not model.has_answered:
                     raise AgentError(f"The agent can't work: {error}") from error
-                end, message = AgentEnd.CRASHED, str(error)
+                end, message = error.end, str(error)
             except (SandboxTerminated, RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
         return Turn(end, message, usage=model.usage().figures(), findings=bash.findings)
 
 
 class _Conversation:
-    """One turn's conversation."""
+    """The conversation of a turn."""
 
     def __init__(
         self, model: "ModelClient", effort: str, bash: BashSession, judge: JudgeClient, transcript: Path
@@ -83,24 +84,24 @@ class _Conversation:
         self._transcript = Transcript(transcript)
 
     def run(self) -> str:
-        """Go on until there is no more to do; return why."""
+        """Converse until the budget is spent or the model stops; return the reason."""
         self._say((files("evopolicygym.agents.kit") / "neutral_harness" / "prompt.md").read_text(encoding="utf-8"))
-        words = 0
+        without_calls = 0
         while True:
             info = self._judge.info()
             if info.is_finalized or not info.remaining_budget:
                 return "the budget is spent"
-            if words == MOST_WORDS_IN_A_ROW:
+            if without_calls == MOST_ANSWERS_WITHOUT_CALLS:
                 return f"the model stopped working with {info.remaining_budget} episodes left"
-            if words:
+            if without_calls:
                 self._say(
-                    f"{info.remaining_budget} of {info.episode_budget} episodes are left. Go on with the bash tool "
+                    f"{info.remaining_budget} of {info.episode_budget} episodes are left. Continue with the bash tool "
                     f"until they are spent."
                 )
-            words = 0 if self._step() else words + 1
+            without_calls = 0 if self._step() else without_calls + 1
 
     def _step(self) -> bool:
-        """Take one answer and run its commands; return whether it had any."""
+        """Get an answer and run its commands; return whether it had any."""
         answer = self._model.ask(self._history, self._bash.pause)
         self._transcript.write("assistant", text=answer.text, commands=[call.command for call in answer.calls])
         results = []
@@ -116,6 +117,6 @@ class _Conversation:
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent that works with the model that a config names; raise ``UsageError`` or ``MissingExtra``."""
+    """Return the agent with the model in a config; raise ``UsageError`` or ``MissingExtra``."""
     upstream, model = chosen_model(config, CONVERSATIONS)
     return NeutralAgent(upstream, model, config.effort)

@@ -10,19 +10,19 @@ from evopolicygym.model_proxy.upstream import ModelAddress
 
 
 class OpenCode(Tool):
-    """opencode. It tells usage step by step, and none of side tasks."""
+    """opencode. It reports the usage of each step, without side tasks."""
 
     program = "opencode"
     install = "npm install -g opencode-ai@1.18.33"
     wire = ApiFormat.CHAT
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
-    usage_adds_up = True
+    usage_per_event = True
     efforts = ()
 
-    def arguments(self, call: ToolTask) -> Sequence[str]:
+    def arguments(self, task: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
-        again = ("--session", call.conversation) if call.conversation else ()
-        return ("run", "--format", "json", "-m", f"proxy/{call.model}", "--auto", *again, call.prompt)
+        again = ("--session", task.conversation) if task.conversation else ()
+        return ("run", "--format", "json", "-m", f"proxy/{task.model}", "--auto", *again, task.prompt)
 
     def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return its settings."""
@@ -44,13 +44,13 @@ class OpenCode(Tool):
         }
         return {".config/opencode/opencode.json": json.dumps(settings)}
 
-    def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - as files tells it
+    def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - set in its settings
         """Return the tool's environment variables."""
         quiet = ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD")
         return {**endpoint.environment, **dict.fromkeys(quiet, "1")}
 
     def parse_event(self, event: Event) -> ToolEvent:
-        """Return what an event says."""
+        """Return the content of an event."""
         conversation, part = event.get("sessionID", ""), event.get("part") or {}
         match event["type"]:
             case "text":
@@ -61,9 +61,9 @@ class OpenCode(Tool):
             case "step_finish":
                 counts = part["tokens"]
                 fresh, cache = tokens(counts, input="input"), tokens(counts["cache"], cached_input="read")
-                spoken = tokens(counts, output="output", reasoning="reasoning")
-                spoken["output"] += spoken["reasoning"]
-                whole = {"input": fresh["input"] + cache["cached_input"], **cache, **spoken}
+                written = tokens(counts, output="output", reasoning="reasoning")
+                written["output"] += written["reasoning"]
+                whole = {"input": fresh["input"] + cache["cached_input"], **cache, **written}
                 return ToolEvent(conversation, usage=whole)
             case _:
                 return ToolEvent(conversation)
@@ -73,5 +73,5 @@ ABOUT = OpenCode.about("opencode")
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    """Return the agent; raise ``UsageError`` if the tool isn't installed or an option is invalid."""
     return make_tool_agent(OpenCode(config.effort), config)

@@ -1,7 +1,7 @@
-"""The agent that has the library OpenEvolve evolve a policy's source: islands of programs that a model rewrites.
+"""The agent ``openevolve``: the library OpenEvolve evolves a policy's source, on islands of programs.
 
-The library sets signal handlers, logging and process pools of its own, so it has a process of its own, which can ask
-this one two things and holds no key. ``openevolve_harness/`` sets it up, ``model_search.py`` gives it its context.
+The library sets signal handlers, logging and process pools, so it runs in a separate process, which has no key and can
+only send this process questions for the model and candidates to evaluate. ``openevolve_harness/`` is that process.
 """
 
 import json
@@ -31,10 +31,11 @@ ABOUT = About(
     imports=("openevolve", "httpx2"),
 )
 EPISODES = 4
-"""A candidate's: some thirty candidates of 128 episodes, as a population wants many more than it needs them exact."""
+"""Episodes for each candidate: about thirty candidates from 128 episodes, since a population needs many rather than
+precise ones."""
 LOOK_S = 0.1
 SPEAK_S = 30.0
-"""The longest that a question of the library's process takes to come."""
+"""Seconds within which a request of the library's process must arrive."""
 MOST_BYTES = 16 << 20
 LAST_LINES = 5
 
@@ -45,13 +46,13 @@ def make(config: AgentConfig) -> ModelSearchAgent:
 
 
 def search(context: SearchContext) -> None:
-    """Have OpenEvolve search until its context ends it; raise ``SearchCrashed`` where it breaks."""
+    """Let OpenEvolve search until the context ends the search; raise ``SearchCrashed`` if it fails."""
     token = secrets.token_hex(16)
     last: deque[str] = deque(maxlen=LAST_LINES)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(LOOK_S)
         host, port = listener.getsockname()
-        with _started(context, f"{host}:{port}:{token}", last) as library:
+        with _library_process(context, f"{host}:{port}:{token}", last) as library:
             while library.process.poll() is None:
                 context.pause(0.0)
                 _serve(context, listener, token)
@@ -61,15 +62,15 @@ def search(context: SearchContext) -> None:
 
 
 @contextmanager
-def _started(context: SearchContext, address: str, last: deque[str]) -> Iterator[StartedProgram]:
-    """Start the library's process; nothing of it is left when this is."""
+def _library_process(context: SearchContext, address: str, last: deque[str]) -> Iterator[StartedProgram]:
+    """Start the library's process, and terminate it at the end of the block."""
     home = context.workspace.home
     (home / "tmp").mkdir(parents=True, exist_ok=True)
-    # No other variable of ours gets there: one of them holds the model's key.
-    places = {ADDRESS: address, "TMPDIR": str(home / "tmp"), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    # No other variables: one of them holds the model's key.
+    variables = {ADDRESS: address, "TMPDIR": str(home / "tmp"), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     command = (sys.executable, "-P", "-m", "evopolicygym.agents.kit.openevolve_harness")
     try:
-        library = plain(command, context.workspace.directory, places, AgentLimits(), home)
+        library = plain(command, context.workspace.directory, variables, AgentLimits(), home)
     except SandboxError as error:
         raise AgentError(str(error)) from error
     output = library.process.stdout
@@ -93,7 +94,7 @@ def _copy(output: IO[bytes], context: SearchContext, last: deque[str]) -> None:
 
 
 def _serve(context: SearchContext, listener: socket.socket, token: str) -> None:
-    """Answer one question, if one comes; raise what ends the search."""
+    """Answer a request, if there is one; raise an error that ends the search."""
     try:
         connection, _ = listener.accept()
     except TimeoutError:
@@ -101,13 +102,13 @@ def _serve(context: SearchContext, listener: socket.socket, token: str) -> None:
     with connection, connection.makefile("rwb") as stream:
         connection.settimeout(SPEAK_S)
         try:
-            question = strict_json.decode(stream.readline(MOST_BYTES))
-            known = secrets.compare_digest(str(question["token"]).encode(), token.encode())
+            request = strict_json.decode(stream.readline(MOST_BYTES))
+            is_authorized = secrets.compare_digest(str(request["token"]).encode(), token.encode())
         except (OSError, ValueError, KeyError, TypeError):
             return
-        if not known:
+        if not is_authorized:
             return
-        answer = json.dumps(_answer(context, str(question["what"]), str(question["text"])))
+        answer = json.dumps(_answer(context, str(request["kind"]), str(request["text"])))
         try:
             stream.write(answer.encode() + b"\n")
             stream.flush()
@@ -115,10 +116,10 @@ def _serve(context: SearchContext, listener: socket.socket, token: str) -> None:
             return
 
 
-def _answer(context: SearchContext, what: str, text: str) -> Any:  # noqa: ANN401 - what is asked decides
-    if what == "model":
+def _answer(context: SearchContext, kind: str, text: str) -> Any:  # noqa: ANN401 - depends on the kind
+    if kind == "model":
         return context.ask(text)
-    if what == "evaluate":
+    if kind == "evaluate":
         outcomes = context.play(text, context.cases)
         texts = "\n".join(outcome.text for outcome in outcomes)
         return {"metrics": {"combined_score": mean(outcomes)}, "artifacts": {"episodes": texts}}

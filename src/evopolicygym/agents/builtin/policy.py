@@ -1,7 +1,7 @@
-"""The agent that plays a policy project that is there already, such as a trained baseline's: it submits it once.
+"""The agent ``policy``: it submits an existing policy project once, such as a trained baseline's.
 
-Its option ``project`` is the project's directory, as it would lie in ``system/``. Its model is free: what tables are to
-call this policy, such as ``PPO 128 episodes``.
+Its option ``project`` is the directory to copy to ``system/``. Its model is a free label for tables, such as
+``PPO 128 episodes``.
 """
 
 from pathlib import Path
@@ -12,15 +12,15 @@ from evopolicygym.agents.kit.judge_client import JudgeClient, replace_system, su
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 
-ABOUT = About("plays a policy project that is there already", needs="--option project=DIR")
+ABOUT = About("plays an existing policy project", needs="--option project=DIR")
 KEY = "policy"
 OPTION = "project"
 MAIN = "policy.py"
-NOT_LAID = "__pycache__"
+IGNORED = "__pycache__"
 
 
 class PolicyAgent:
-    """Submits a given project on as many train cases as one submission may have."""
+    """Submits a project on as many train cases as one submission allows."""
 
     max_turns = 1
 
@@ -28,34 +28,34 @@ class PolicyAgent:
         self._project = project
 
     def refuse(self, environment: str) -> None:  # noqa: ARG002 - a project may play any
-        """Raise ``UsageError`` where there is no project to play."""
+        """Raise ``UsageError`` if the project is missing."""
         files_of(self._project)
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Play; raise ``UsageError`` where the project is gone."""
+        """Play; raise ``UsageError`` if the project is missing."""
         return turn(lambda judge: _play(files_of(self._project), workspace.system, judge), endpoint, stop)
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent; raise ``UsageError`` where its options are not the one it has."""
+    """Return the agent; raise ``UsageError`` unless its only option is ``project``."""
     refuse_effort(config, None)
     if set(config.options) != {OPTION}:
         given = ", ".join(config.options) or "none"
         raise UsageError(
-            f"The agent {config.name!r} takes one option, the directory of the project that it plays, and was given "
-            f"{given}: --option {OPTION}=DIR."
+            f"Invalid options of the agent {config.name!r}: expected only the directory of the project to play, "
+            f"--option {OPTION}=DIR, got {given}."
         )
     return PolicyAgent(Path(str(config.options[OPTION])))
 
 
 def files_of(project: Path) -> dict[str, bytes]:
-    """Return the files of a project by their paths in it; raise ``UsageError`` where it is none."""
+    """Return the files of a project by path; raise ``UsageError`` if it has no ``policy.py``."""
     if not (project / MAIN).is_file():
-        raise UsageError(f"There is no policy project in {project}: a directory with {MAIN} in it was expected.")
+        raise UsageError(f"Invalid policy project {project}: expected a directory with {MAIN}.")
     return {
         file.relative_to(project).as_posix(): file.read_bytes()
         for file in sorted(project.rglob("*"))
-        if file.is_file() and NOT_LAID not in file.parts
+        if file.is_file() and IGNORED not in file.parts
     }
 
 

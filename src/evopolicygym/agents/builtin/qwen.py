@@ -15,20 +15,20 @@ SETTINGS = {
 
 
 class Qwen(Tool):
-    """Qwen Code. Its usage counts from the conversation's beginning; reasoning is not distinguished from output."""
+    """Qwen Code. Its usage counts from the start of the conversation; reasoning is part of the output."""
 
     program = "qwen"
     install = "npm install -g @qwen-code/qwen-code@0.24.4"
     wire = ApiFormat.CHAT
     url, key = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"
-    usage_lasts = True
+    usage_is_cumulative = True
     efforts = ("low", "medium", "high", "xhigh", "max")
 
-    def arguments(self, call: ToolTask) -> Sequence[str]:
+    def arguments(self, task: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
-        again = ("--resume", call.conversation) if call.conversation else ()
+        again = ("--resume", task.conversation) if task.conversation else ()
         plain = ("--auth-type", "openai", "--approval-mode", "yolo", "-o", "stream-json")
-        return (call.prompt, "-m", call.model, *plain, *again)
+        return (task.prompt, "-m", task.model, *plain, *again)
 
     def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - the same for any
         """Return its settings."""
@@ -40,15 +40,15 @@ class Qwen(Tool):
         return {**endpoint.environment, "OPENAI_MODEL": model}
 
     def parse_event(self, event: Event) -> ToolEvent:
-        """Return what an event says."""
+        """Return the content of an event."""
         match event["type"]:
             case "system":
                 return ToolEvent(conversation=event.get("session_id", ""))
             case "result":
-                said = str(event.get("result") or (event.get("error") or {}).get("message") or event["subtype"])
+                message = str(event.get("result") or (event.get("error") or {}).get("message") or event["subtype"])
                 names = {"input": "input_tokens", "cached_input": "cache_read_input_tokens", "output": "output_tokens"}
-                error = said if event["is_error"] else ""
-                return ToolEvent(event["session_id"], said, error=error, usage=tokens(event["usage"], **names))
+                error = message if event["is_error"] else ""
+                return ToolEvent(event["session_id"], message, error=error, usage=tokens(event["usage"], **names))
             case _:
                 return ToolEvent()
 
@@ -57,5 +57,5 @@ ABOUT = Qwen.about("Alibaba's Qwen Code")
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    """Return the agent; raise ``UsageError`` if the tool isn't installed or an option is invalid."""
     return make_tool_agent(Qwen(config.effort), config)

@@ -1,7 +1,4 @@
-"""The agent that doesn't learn: it leaves the policy it finds and spends the whole budget on it.
-
-With the workspace's own policy, that is uniformly random play under the rules of a run.
-"""
+"""The agent ``random``: it spends the whole budget on the starter policy, which plays uniformly at random."""
 
 from threading import Event
 
@@ -10,7 +7,7 @@ from evopolicygym.agents.kit.judge_client import JudgeClient, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.text import counted
 
-ABOUT = About("changes nothing: plays the random policy that it finds")
+ABOUT = About("changes nothing: plays the starter policy, which is random")
 EPISODES_PER_SUBMISSION = 16
 
 
@@ -19,7 +16,7 @@ class RandomAgent:
 
     max_turns = 1
 
-    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:  # noqa: ARG002 - it changes nothing
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:  # noqa: ARG002 - the policy stays
         """Spend the budget."""
         return turn(_spend, endpoint, stop)
 
@@ -38,4 +35,4 @@ def _spend(judge: JudgeClient) -> str:
         indices = info.cases(info.episode_budget - remaining, count)
         remaining = judge.submit(indices, f"random-{submissions}").remaining_budget
         submissions += 1
-    return f"{counted(submissions, 'submission')} of the policy as it was found"
+    return f"{counted(submissions, 'submission')} of the unchanged policy"

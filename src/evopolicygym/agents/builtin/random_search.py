@@ -1,8 +1,8 @@
-"""The agent that draws numbers: random search over the weights of the linear policy that ``tuner`` tunes.
+"""The agent ``random_search``: random search over the weights of the linear policy that ``tuner`` tunes.
 
-The field's plainest baseline of a search that learns: it keeps the best it has seen and never looks near it. It has
-the tuner's policy and spends its budget in the tuner's portions (``linear_search.py``), so that the two differ in how
-candidates are drawn and in nothing else. It is not the agent ``random``, which plays at random and never learns.
+It keeps the best candidate so far and never searches near it. Policy and submissions are those of ``tuner``
+(``linear_search.py``), so the two agents differ only in how candidates are drawn. The agent ``random`` is another one:
+it plays at random and learns nothing.
 """
 
 import math
@@ -18,22 +18,22 @@ ABOUT = About("random search over the weights of the linear policy that tuner tu
 
 
 class Draws:
-    """Weights from one normal distribution, that of the tuner's first generation; the best so far is believed in."""
+    """Draws weights from the normal distribution of the tuner's first generation; its estimate is the best so far."""
 
-    def __init__(self, size: int, population: int, seed: int) -> None:  # noqa: ARG002 - every draw is like any other
+    def __init__(self, size: int, population: int, seed: int) -> None:  # noqa: ARG002 - draws are independent
         self._generator = np.random.default_rng(seed)
-        self.believed: Numbers = np.zeros(size)
+        self.estimate: Numbers = np.zeros(size)
         self._best = -math.inf
 
     def ask(self, factor: float) -> Numbers:
-        """Return a draw, stretched."""
-        return factor * STEP * self._generator.standard_normal(len(self.believed))
+        """Return a draw, scaled by ``factor``."""
+        return factor * STEP * self._generator.standard_normal(len(self.estimate))
 
-    def tell(self, asked: Sequence[Numbers], scores: Sequence[float]) -> None:
-        """Keep the best; of equals the earliest, whose case came first."""
-        for candidate, score in zip(asked, scores, strict=True):
+    def tell(self, candidates: Sequence[Numbers], scores: Sequence[float]) -> None:
+        """Keep the best candidate; the earliest of equals."""
+        for candidate, score in zip(candidates, scores, strict=True):
             if score > self._best:
-                self.believed, self._best = candidate, score
+                self.estimate, self._best = candidate, score
 
 
 def make(config: AgentConfig) -> Agent:

@@ -1,7 +1,6 @@
-"""The agent that does as it is asked: a fixed list of edits, submissions and at most one wish to finish.
+"""The agent ``scripted``: a fixed list of edits and submissions, for tests and for playing a known policy.
 
-For tests of everything around an agent, and for playing a known policy by the rules of a run. As configured, each step
-is a table with one of ``write``, ``delete``, ``submit`` and ``finish``::
+Each step in its configuration is a table with one of ``write``, ``delete``, ``submit`` and ``finish``::
 
     steps = [
         { write = "policy.py", content = "class Policy: ..." },
@@ -28,7 +27,7 @@ ABOUT = About("takes a fixed list of steps, for tests", needs="steps in a config
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A file of the policy project, made or replaced."""
+    """Creates or replaces a file of the policy project."""
 
     write: str
     """Its path, relative to ``system/``."""
@@ -37,7 +36,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A file of the policy project, removed."""
+    """Removes a file of the policy project."""
 
     delete: str
     """Its path, relative to ``system/``."""
@@ -45,19 +44,19 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """The policy as it stands, submitted."""
+    """Submits the current policy."""
 
     submit: tuple[int, ...]
     """Train case indices."""
     key: str = ""
-    """Empty: the step's place in the script, so that a script played again charges nothing again."""
+    """If empty, the step's index, so that a repeated script is charged once."""
     films: tuple[int, ...] = ()
-    """Those of the cases that are to be filmed."""
+    """The cases to film."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The wish to end the run with budget left."""
+    """Ends the run with budget left."""
 
     finish: bool
 
@@ -66,7 +65,7 @@ Step = Write | Delete | Submit | Finish
 
 
 class ScriptedAgent:
-    """Takes its steps in order."""
+    """Executes its steps in order."""
 
     max_turns = 1
 
@@ -74,24 +73,24 @@ class ScriptedAgent:
         self._steps = tuple(steps)
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Take every step; a refusal ends the turn as crashed."""
+        """Execute all steps; a refusal ends the turn as crashed."""
         return turn(lambda judge: self._follow(workspace, judge, stop), endpoint, stop)
 
     def _follow(self, workspace: Workspace, judge: JudgeClient, stop: Event) -> str:
         for place, step in enumerate(self._steps):
             if stop.is_set():
                 raise StopRequested(f"The agent was asked to stop before its step {place}.")
-            _take(step, f"scripted-{place}", workspace.system, judge)
+            _execute(step, f"scripted-{place}", workspace.system, judge)
         return f"{len(self._steps)} steps taken"
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent that the option ``steps`` describes; raise ``UsageError`` where it can't be read."""
+    """Return the agent with the option ``steps``; raise ``UsageError`` if that is invalid."""
     refuse_effort(config, None)
     return ScriptedAgent(_decode(config.options))
 
 
-def _take(step: Step, key: str, system: Path, judge: JudgeClient) -> None:
+def _execute(step: Step, key: str, system: Path, judge: JudgeClient) -> None:
     match step:
         case Write():
             file = system / step.write
@@ -112,6 +111,6 @@ def _decode(options: Mapping[str, Any]) -> tuple[Step, ...]:
         problem = error.problems[0]
         which = f"step {problem.path[0]}" if problem.path else "steps"
         raise UsageError(
-            f"The agent 'scripted' can't read its {which}: {problem.found!r}. A step is a table "
-            f"with one of: write and content; delete; submit and perhaps key and films; finish."
+            f"Invalid {which} of the agent 'scripted': {problem.found!r}. A step is a table with write and content; "
+            f"delete; submit, optionally with key and films; or finish."
         ) from error

@@ -1,6 +1,6 @@
-"""The agent that tunes numbers: CMA-ES over the weights of a small linear policy. It knows no environment.
+"""The agent ``tuner``: CMA-ES over the weights of a small linear policy, without knowledge of the environment.
 
-It shares ``linear_search.py``, which spends the budget, with ``random_search``.
+``linear_search.py``, shared with ``random_search``, spends the budget.
 """
 
 from collections.abc import Sequence
@@ -19,25 +19,25 @@ class Cma:
     """CMA-ES, given ranks instead of scores."""
 
     def __init__(self, size: int, population: int, seed: int) -> None:
-        import cmaes  # loads late: it takes longer than all the rest
+        import cmaes  # slow to import
 
         self._strategy = cmaes.CMA(np.zeros(size), STEP, population_size=population, seed=seed)
         self._population = population
 
     @property
-    def believed(self) -> Numbers:
+    def estimate(self) -> Numbers:
         """The distribution's mean."""
         return np.asarray(self._strategy.mean)
 
     def ask(self, factor: float) -> Numbers:
-        """Return a candidate, its step from the mean stretched."""
+        """Return a candidate whose step from the mean is scaled by ``factor``."""
         return np.asarray(self._strategy.mean + factor * (self._strategy.ask() - self._strategy.mean))
 
-    def tell(self, asked: Sequence[Numbers], scores: Sequence[float]) -> None:
-        """Tell the best and the worst of a generation; nothing where all are equal."""
-        ranked = sorted(range(len(asked)), key=lambda place: -scores[place])
-        if telling := _worth_telling(ranked, scores, self._population):
-            self._strategy.tell([(asked[place], float(rank)) for rank, place in enumerate(telling)])
+    def tell(self, candidates: Sequence[Numbers], scores: Sequence[float]) -> None:
+        """Update CMA-ES by the best and the worst of a generation; does nothing if all scores are equal."""
+        ranked = sorted(range(len(candidates)), key=lambda place: -scores[place])
+        if chosen := _informative(ranked, scores, self._population):
+            self._strategy.tell([(candidates[place], float(rank)) for rank, place in enumerate(chosen)])
 
 
 def make(config: AgentConfig) -> Agent:
@@ -46,11 +46,11 @@ def make(config: AgentConfig) -> Agent:
     return LinearSearchAgent("tuner", Cma)
 
 
-def _worth_telling(ranked: Sequence[int], scores: Sequence[float], population: int) -> list[int]:
-    """Return the candidates that CMA-ES is given, best first; none where all are equal.
+def _informative(ranked: Sequence[int], scores: Sequence[float], population: int) -> list[int]:
+    """Return the candidates for CMA-ES, best first; none if all scores are equal.
 
-    Its parents are the first half. Where fewer are better than the worst score, which is that of total failure where
-    success is rare, these are repeated: candidates that failed alike would pull the mean at random.
+    CMA-ES moves its mean towards the first half. If fewer candidates than that beat the worst score, which is total
+    failure where success is rare, they are repeated: equally bad candidates would move the mean at random.
     """
     better = [place for place in ranked if scores[place] > scores[ranked[-1]]]
     parents = list(islice(cycle(better), population // 2))

@@ -1,12 +1,12 @@
-"""A client of the Agent Client Protocol, version 1: one prompt to one tool, told as a line of JSON an event.
+"""A client of the Agent Client Protocol, version 1: sends a tool one prompt, and prints each event as a line of JSON.
 
 A copy in the tool's home runs in its sandbox, so this file imports only the standard library:
 
     python3 client.py PROMPT FIRST SESSION PROGRAM [ARGUMENT …]
 
-SESSION is empty for a new one; FIRST goes before the prompt where a session can't go on and a new one begins. The
-client offers no files and no terminals, as the tool has its own, and allows what the tool asks to do: the sandbox is
-what keeps it in.
+SESSION is empty for a new session; FIRST precedes the prompt if a session can't continue and a new one starts. The
+client offers no files and no terminals, since the tool has its own, and grants every permission: the sandbox contains
+the tool.
 """
 
 import json
@@ -21,31 +21,31 @@ from typing import Any
 Message = dict[str, Any]
 PROTOCOL = 1
 ANSWER_S = 120.0
-"""Seconds that a tool has to answer everything but the prompt."""
+"""Seconds that a tool has to answer every request but the prompt."""
 END_S = 5.0
-"""Seconds that a tool has to end by itself once its input is closed."""
+"""Seconds that a tool has to exit once its input is closed."""
 SIGN_IN, NO_METHOD = -32000, -32601
-"""Codes of errors: the tool wants to be signed in; a request is not known."""
+"""Error codes: authentication required; unknown method."""
 BY_KEY = ("key", "openai")
-"""What the id of a way to sign in holds that reads a key from the environment."""
+"""Substrings in the ids of authentication methods that read a key from the environment."""
 NO_ACP = "Expected a tool that speaks the Agent Client Protocol over its standard input and output"
 
 
 class ToolError(Exception):
-    """The tool can't go on; the message says why in a line."""
+    """The tool can't continue; the message gives the reason in one line."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
         self.code = code
 
 
-def tell(**event: object) -> None:
+def print_event(**event: object) -> None:
     """Print an event."""
-    say(json.dumps(event))
+    print_line(json.dumps(event))
 
 
-def say(line: str) -> None:
-    """Print a line at once."""
+def print_line(line: str) -> None:
+    """Print a line and flush it."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -63,33 +63,33 @@ class Connection:
         self._input, self._output = self._tool.stdin, self._tool.stdout
         self._lines: queue.Queue[bytes | None] = queue.Queue()
         self._number = 0
-        self._said = ""
+        self._message = ""
         self.listening = False
-        """Whether updates are told; not while a session that is loaded is played back."""
+        """Whether updates are printed; not while the tool replays a loaded session."""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def call(self, method: str, parameters: Message, patience: float | None = ANSWER_S) -> Message:
-        """Return a request's result; answer what the tool asks for meanwhile."""
+        """Return a request's result; answer the tool's own requests meanwhile."""
         self._number += 1
         number = self._number
         self._send({"id": number, "method": method, "params": parameters})
         while True:
             message = self._next(method, patience)
             if "method" in message:
-                self._take(message)
+                self._handle(message)
             elif message.get("id") == number:
                 self.flush()
                 if isinstance(error := message.get("error"), dict):
                     text = " ".join(str(error.get("message", "")).split())
-                    raise ToolError(f"The tool refuses {method}: {text}", int(error.get("code", 0)))
+                    raise ToolError(f"The tool rejects {method}: {text}", int(error.get("code", 0)))
                 return dict(message.get("result") or {})
 
     def flush(self) -> None:
-        """Tell what the model said so far."""
-        if self._said:
-            tell(type="message", text=self._said)
-        self._said = ""
+        """Print the model's message so far."""
+        if self._message:
+            print_event(type="message", text=self._message)
+        self._message = ""
 
     def close(self) -> None:
         """End the tool."""
@@ -114,25 +114,25 @@ class Connection:
             try:
                 line = self._lines.get(timeout=patience)
             except queue.Empty:
-                raise ToolError(f"{NO_ACP}; it gave no answer to {method} within {patience:g} s.") from None
+                raise ToolError(f"{NO_ACP}; it did not answer {method} within {patience:g} s.") from None
             if line is None:
                 code = self._tool.wait()
-                raise ToolError(f"{NO_ACP}; it ended with exit code {code} before it answered {method}.")
+                raise ToolError(f"{NO_ACP}; it exited with code {code} before it answered {method}.")
             try:
                 message = json.loads(line)
             except ValueError:
                 message = None
             if isinstance(message, dict):
                 return message
-            say(line.decode("utf-8", "replace").rstrip())  # no message: for the transcript
+            print_line(line.decode("utf-8", "replace").rstrip())  # not a message: for the transcript
 
     def _send(self, message: Message) -> None:
-        with suppress(OSError):  # where it has ended, its output says so next
+        with suppress(OSError):  # if it has exited, its output ends too
             self._input.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
             self._input.flush()
 
-    def _take(self, message: Message) -> None:
-        """Answer a request, or tell what an update says."""
+    def _handle(self, message: Message) -> None:
+        """Answer a request, or print an update."""
         parameters = message.get("params")
         parameters = parameters if isinstance(parameters, dict) else {}
         if "id" not in message:
@@ -150,14 +150,14 @@ class Connection:
             return
         kind, content = update.get("sessionUpdate"), update.get("content")
         if kind == "agent_message_chunk":
-            self._said += str(content.get("text", "")) if isinstance(content, dict) else ""
+            self._message += str(content.get("text", "")) if isinstance(content, dict) else ""
         elif kind != "agent_thought_chunk":
             self.flush()
-            tell(type="update", update=update)
+            print_event(type="update", update=update)
 
 
 def allowed(parameters: Message) -> Message:
-    """Return the outcome that allows what a tool asks to do; ``cancelled`` where no option allows it."""
+    """Return the outcome that grants a permission; ``cancelled`` if no option does."""
     options = [option for option in parameters.get("options") or () if isinstance(option, dict)]
     for kind in ("allow_always", "allow_once"):
         for option in options:
@@ -167,54 +167,54 @@ def allowed(parameters: Message) -> Message:
 
 
 def open_session(tool: Connection, session: str) -> tuple[str, bool]:
-    """Initialise a tool and return a session's id, the same one where it can go on, and whether it can be loaded."""
+    """Initialise a tool; return the session's id, the same one if it continues, and whether sessions can be loaded."""
     none = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
     info = {"name": "evopolicygym", "version": "1"}
-    found = tool.call("initialize", {"protocolVersion": PROTOCOL, "clientCapabilities": none, "clientInfo": info})
-    if (version := found.get("protocolVersion")) != PROTOCOL:
+    reply = tool.call("initialize", {"protocolVersion": PROTOCOL, "clientCapabilities": none, "clientInfo": info})
+    if (version := reply.get("protocolVersion")) != PROTOCOL:
         raise ToolError(f"Invalid protocol version of the tool: expected {PROTOCOL}, got {version!r}.")
-    capabilities = found.get("agentCapabilities")
+    capabilities = reply.get("agentCapabilities")
     loads = bool(isinstance(capabilities, dict) and capabilities.get("loadSession"))
-    ways = [str(way.get("id")) for way in found.get("authMethods") or () if isinstance(way, dict)]
+    logins = [str(login.get("id")) for login in reply.get("authMethods") or () if isinstance(login, dict)]
     place: Message = {"cwd": str(Path.cwd()), "mcpServers": []}
     if session and loads:
         try:
-            _signed_in(tool, ways, "session/load", {"sessionId": session, **place})
+            _call_with_login(tool, logins, "session/load", {"sessionId": session, **place})
         except ToolError as error:
-            say(f"{error} A new session begins.")
+            print_line(f"{error} Starting a new session.")
         else:
             return session, loads
-    return str(_signed_in(tool, ways, "session/new", place).get("sessionId", "")), loads
+    return str(_call_with_login(tool, logins, "session/new", place).get("sessionId", "")), loads
 
 
-def _signed_in(tool: Connection, ways: list[str], method: str, parameters: Message) -> Message:
-    """Return a request's result; sign in with the key in the environment where the tool wants that first."""
+def _call_with_login(tool: Connection, logins: list[str], method: str, parameters: Message) -> Message:
+    """Return a request's result; if the tool requires it, authenticate first with the key in the environment."""
     try:
         return tool.call(method, parameters)
     except ToolError as error:
-        way = next((way for way in ways if any(word in way for word in BY_KEY)), None)
-        if error.code != SIGN_IN or way is None:
+        login = next((login for login in logins if any(word in login for word in BY_KEY)), None)
+        if error.code != SIGN_IN or login is None:
             raise
-    tool.call("authenticate", {"methodId": way})
+    tool.call("authenticate", {"methodId": login})
     return tool.call(method, parameters)
 
 
 def main(arguments: list[str]) -> int:
     """Play one turn; return the exit code."""
-    prompt, first, asked, *command = arguments
+    prompt, first, previous, *command = arguments
     tool = None
     try:
         tool = Connection(command)
-        session, loads = open_session(tool, asked)
-        if session != asked:
+        session, loads = open_session(tool, previous)
+        if session != previous:
             prompt = f"{first}\n\n{prompt}".strip()
-        tell(type="session", id=session, loads=loads)
+        print_event(type="session", id=session, loads=loads)
         tool.listening = True
         blocks = [{"type": "text", "text": prompt}]
-        ended = tool.call("session/prompt", {"sessionId": session, "prompt": blocks}, None)
-        tell(type="stop", reason=ended.get("stopReason"), usage=ended.get("usage") or {})
+        result = tool.call("session/prompt", {"sessionId": session, "prompt": blocks}, None)
+        print_event(type="stop", reason=result.get("stopReason"), usage=result.get("usage") or {})
     except ToolError as error:
-        tell(type="error", message=str(error))
+        print_event(type="error", message=str(error))
         return 1
     finally:
         if tool:

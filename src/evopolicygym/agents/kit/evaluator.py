@@ -1,8 +1,7 @@
-"""A run as an evaluator of programs: write a candidate's source, have it played, read what came of it.
+"""Evaluates candidate programs through a run's judge, for optimisers.
 
-An optimiser needs ``Evaluator``, ``BudgetSpent`` and ``SearchAgent`` from here and nothing else; a whole
-example is in ``docs/extend/optimisers.md``. Candidates are text on this side: they run where the judge plays them, and
-only there. How candidates are proposed is left to each search.
+An optimiser needs only ``Evaluator``, ``BudgetSpent`` and ``SearchAgent``; ``docs/extend/optimisers.md`` has a complete
+example. Candidates are plain text in this process; they run only where the judge plays policies.
 """
 
 import hashlib
@@ -21,93 +20,92 @@ from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
 
 Program = str | Mapping[str, str]
-"""The text of ``policy.py``, or the texts of all files of a policy project by their paths in ``system/``."""
+"""The text of ``policy.py``, or the text of each file of a policy project by path in ``system/``."""
 _Files = tuple[tuple[str, str], ...]
 MOST_ERROR = 4000
-"""The most characters that are kept of an error: its end, where a traceback says what it was."""
+"""Maximum length of an error in characters; its end is kept, where a traceback names the exception."""
 REFUSED = "refused"
-"""The status of a candidate that the judge would not take as a checkpoint; it cost nothing."""
+"""The status of a candidate that the judge rejected as a checkpoint, at no charge."""
 
 
 class BudgetSpent(EvoPolicyGymError):
-    """Fewer episodes are left than were requested: a search ends here, and lets this pass."""
+    """Fewer episodes are left than requested; a search should end without catching this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came of one candidate on some cases."""
+    """The result of a candidate on some cases."""
 
     cases: tuple[int, ...]
-    """The train cases, in the order asked for."""
+    """The train cases, in the order requested."""
     returns: tuple[float, ...]
-    """One a case; empty where the candidate could not be loaded."""
+    """The return of each case; empty if the candidate could not be loaded."""
     status: str
     """``ok``; why it could not be loaded, such as ``import_error``; or ``refused``."""
     load_error: str
-    """The traceback, or what the judge said; empty where it was played."""
+    """The traceback or the judge's message; empty if it was played."""
     errors: Mapping[int, str]
-    """What the policy failed with, by the place in ``returns``."""
+    """The error of each failed episode, by index into ``returns``."""
     feedback: Path | None
-    """The directory in which all that the judge shows of it lies; None where it was refused."""
+    """The directory of the submission's feedback; None if it was refused."""
     submit_index: int | None = field(default=None, kw_only=True)
-    """The submission's number, to be named as the parent of what is made from it; None where it was refused."""
+    """The submission's number, for use as a later candidate's parent; None if it was refused."""
     remaining: int
     """Episodes left in the run."""
 
     @property
     def mean(self) -> float:
-        """The mean return; minus infinity where nothing was played or a return is no number."""
+        """The mean return; minus infinity if nothing was played or a return is NaN."""
         if not self.returns or any(map(math.isnan, self.returns)):
             return -math.inf
         return fmean(self.returns)
 
 
 class Evaluator:
-    """Has candidates played, for as long as the budget lasts."""
+    """Plays candidates until the budget is spent."""
 
     def __init__(self, workspace: Workspace, judge: JudgeClient) -> None:
         self._workspace, self._judge = workspace, judge
         self.info = judge.info()
-        """What the judge says of the run: its rules of portions, its cases, its spaces."""
+        """The run's limits, cases and spaces."""
         self.remaining = self.info.remaining_budget
         """Episodes left."""
         self.evaluations = 0
-        """How many candidates were played, the same one on other cases counted again."""
+        """Number of evaluations; the same candidate on other cases counts again."""
         self._returns: dict[_Files, dict[int, float]] = {}
 
     @property
     def task(self) -> str:
-        """What the policy is to achieve, what it sees and does and how it is called, as markdown."""
+        """The task description as Markdown: the goal, observations, actions and how the policy is called."""
         imports = ", ".join(self.info.allowed_imports) or "nothing"
         return f"{self._judge.task()}\nBesides the standard library it can import: {imports}.\n"
 
     @property
     def starter(self) -> str:
-        """The policy that lies in the workspace now: at the beginning, one that plays at random."""
+        """The policy in the workspace; at the start of a run, one that plays at random."""
         return (self._workspace.system / "policy.py").read_text(encoding="utf-8")
 
     @property
     def best(self) -> dict[str, str] | None:
-        """The files of the best candidate: of those played on the most cases, that with the best mean return."""
+        """The files of the candidate with the best mean return among those played on the most cases."""
         if not self._returns:
             return None
         files, _ = max(self._returns.items(), key=lambda item: (len(item[1]), _mean(item[1])))
         return dict(files)
 
     def evaluate(
-        self, program: Program, cases: Iterable[int], label: str = "", said: Remarks | None = None
+        self, program: Program, cases: Iterable[int], label: str = "", remarks: Remarks | None = None
     ) -> Evaluation:
-        """Have a candidate played on train cases, an episode each.
+        """Play a candidate on train cases, one episode each.
 
-        Asked again for the same candidate, cases and label, it answers from what was played, also after an
-        interruption, and nothing is charged. ``said`` names the submission that it was made from, or what is expected
-        of it. Raises ``BudgetSpent`` with nothing charged, and ``UsageError`` for a
-        file's name that leads out of ``system/``.
+        Repeating the same candidate, cases and label returns the recorded result without a charge, also after the run
+        was interrupted. ``remarks`` can name the candidate's parent and its expected effect. Raises ``BudgetSpent``
+        without a charge, and ``UsageError`` for a file name that leads out of ``system/``.
         """
         files, indices = _files(program), tuple(cases)
         replace_system(self._workspace.system, {name: text.encode("utf-8", "replace") for name, text in files})
         try:
-            summary = self._judge.submit(indices, _key(files, indices, label), said=said)
+            summary = self._judge.submit(indices, _key(files, indices, label), remarks=remarks)
         except SubmissionsClosed as closed:
             self.remaining = 0
             raise BudgetSpent(str(closed)) from closed
@@ -119,7 +117,7 @@ class Evaluator:
                 return Evaluation(indices, (), REFUSED, str(refused), {}, None, self.remaining)
             raise
         self.evaluations += 1
-        # What was played before an interruption tells how much was left then.
+        # A repeated submission reports the budget at its own time.
         self.remaining = min(self.remaining, summary.remaining_budget)
         evaluation = self._read(indices, summary)
         if evaluation.returns:
@@ -128,7 +126,7 @@ class Evaluator:
         return evaluation
 
     def spend_rest(self) -> None:
-        """Spend what is left on the best candidate, on cases that come after all that were used."""
+        """Spend the remaining budget on the best candidate, on cases after those already used."""
         files = self.best or {"policy.py": self.starter}
         first = 1 + max((case for played in self._returns.values() for case in played), default=-1)
         with suppress(BudgetSpent):
@@ -154,12 +152,12 @@ class Evaluator:
 
 
 Search = Callable[[Evaluator, int], None]
-"""Proposes candidates and has them evaluated, from a seed; ends by returning or by letting ``BudgetSpent`` pass."""
+"""Proposes and evaluates candidates, given a seed; ends by returning or by raising ``BudgetSpent``."""
 
 
 @dataclass(slots=True)
 class SearchAgent:
-    """An agent that is a search: once the search is over, the rest of the budget goes to the best candidate."""
+    """An agent that runs a search and spends the remaining budget on its best candidate."""
 
     search: Search
     max_turns: int = field(default=1, kw_only=True)
@@ -170,7 +168,7 @@ class SearchAgent:
 
 
 def spend(evaluator: Evaluator, search: Search, seed: int) -> str:
-    """Search, spend the rest on the best, and return what is to be reported of it."""
+    """Search, spend the remaining budget on the best candidate, and return the turn's message."""
     with suppress(BudgetSpent):
         search(evaluator, seed)
     evaluator.spend_rest()
@@ -183,14 +181,14 @@ def _files(program: Program) -> _Files:
         path = PurePosixPath(name)
         if not name or path.is_absolute() or ".." in path.parts or "\0" in name:
             raise UsageError(
-                f"A candidate's file can't be named {name!r}: give a path relative to system/, without '..'."
+                f"Invalid file name {name!r} of a candidate: expected a path relative to system/, without '..'."
             )
     return tuple(sorted(files.items()))
 
 
 def _key(files: _Files, indices: tuple[int, ...], label: str) -> str:
-    said = json.dumps([files, indices, label]).encode()
-    return f"program-{hashlib.sha256(said).hexdigest()}"
+    content = json.dumps([files, indices, label]).encode()
+    return f"program-{hashlib.sha256(content).hexdigest()}"
 
 
 def _mean(played: Mapping[int, float]) -> float:
@@ -199,7 +197,7 @@ def _mean(played: Mapping[int, float]) -> float:
 
 
 def load_error_of(feedback: Path) -> str:
-    """Return why a submission's policy could not be loaded, as its feedback says; empty where it says nothing."""
+    """Return why a submission's policy could not be loaded, from its feedback; empty if that has no error."""
     lines = _text(feedback / "errors.txt").splitlines()
     try:
         document = strict_json.decode(lines[0])
@@ -209,7 +207,7 @@ def load_error_of(feedback: Path) -> str:
 
 
 def _text(file: Path) -> str:
-    """Return what a file of the feedback says; empty where it isn't shown."""
+    """Return the text of a feedback file; empty if it isn't published."""
     try:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,6 +1,6 @@
-"""The judge's client of built-in agents: typed requests over HTTP, answers decoded once.
+"""The judge client of built-in agents: typed requests over HTTP.
 
-The client for an agent's own programs is ``runs/workspace_template/judge``, which stands alone in a workspace.
+Programs in a workspace use ``runs/workspace_template/judge`` instead, which imports nothing of this package.
 """
 
 import base64
@@ -20,7 +20,7 @@ from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRe
 from evopolicygym.core.submission import STARTER, Setting
 
 TRIES = 5
-"""How often a request is made while the connection fails. Submissions carry a key, so none is charged twice."""
+"""Attempts for each request while the connection fails. Submissions carry a key, so none is charged twice."""
 PAUSE_S = 0.2
 TIMEOUT_S = 60.0
 LONGEST_PAUSE_S = 0.5
@@ -38,83 +38,84 @@ class JudgeUnreachable(EvoPolicyGymError):
 
 
 class StopRequested(EvoPolicyGymError):
-    """The agent was asked to stop while it waited."""
+    """The run asked the agent to stop while it was waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What the judge says of the run, as far as built-in agents use it."""
+    """The fields of the judge's ``/info`` that built-in agents use."""
 
     remaining_budget: int
     episode_budget: int
     min_episodes: int
-    """Of one submission; what is left may be less, and can then be spent whole."""
+    """Fewest episodes of a submission; a smaller remaining budget can be spent whole."""
     max_episodes: int
+    """Most episodes of a submission."""
     n_cases: int
-    """How many train cases there are, counted from 0."""
+    """Number of train cases; their indices start at 0."""
     is_finalized: bool
-    """Whether nothing more can be submitted, the budget aside."""
+    """Whether the run is closed, or allows no further submission whatever the budget."""
     env_meta: Mapping[str, Any]
-    """Holds the schemas of both spaces, ``obs_space`` and ``action_space``."""
+    """Contains the schemas of both spaces, ``obs_space`` and ``action_space``."""
     allowed_imports: tuple[str, ...] = ()
-    """What a policy can import besides the standard library."""
+    """Packages that a policy can import besides the standard library."""
 
     def portion(self, wanted: int, remaining: int) -> int:
-        """Return how many episodes one submission may ask for, as near to ``wanted`` as the rules have it."""
+        """Return the allowed number of episodes of a submission that is closest to ``wanted``."""
         return min(max(wanted, self.min_episodes), self.max_episodes, remaining)
 
     def cases(self, first: int, count: int) -> list[int]:
-        """Return so many train cases in order, beginning again after the last."""
+        """Return ``count`` consecutive train cases, starting over after the last."""
         return [index % self.n_cases for index in range(first, first + count)]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came of a submission, as far as built-in agents use it."""
+    """The fields of a submission's summary that built-in agents use."""
 
     submit_id: int
     status: str
     remaining_budget: int
     returns: tuple[float, ...]
-    """One an episode, in the order asked for; empty where nothing was played."""
+    """The return of each episode, in the order of the request; empty if nothing was played."""
     failed: tuple[int, ...]
-    """Places in ``returns`` of episodes whose policy failed."""
+    """Indices into ``returns`` of episodes in which the policy failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """What may be said with a submission, beside its cases."""
+    """Optional fields of a submission."""
 
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    """Values that parameters of the policy are to have in it."""
+    """Values of the policy's parameters for this submission."""
     parent: int | None = None
-    """The submission that the policy was made from, ``STARTER`` for the starter policy."""
+    """The submission that the policy was derived from; ``STARTER`` for the starter policy."""
     hypothesis: str = ""
-    """What is expected of it."""
+    """The expected effect."""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The request's fields that say so."""
+        """The fields of the request."""
         parent = "starter" if self.parent == STARTER else self.parent
         fields = {"set": dict(self.settings), "parent": parent, "hypothesis": self.hypothesis}
         return {name: value for name, value in fields.items() if value not in ({}, None, "")}
 
 
 class JudgeClient:
-    """Asks the judge."""
+    """Sends requests to the judge."""
 
     def __init__(self, endpoint: JudgeAddress, stop: Event, feedback: Path | None = None) -> None:
-        """Ask at ``endpoint``; raise ``StopRequested`` out of any wait once ``stop`` is set.
+        """Connect to ``endpoint``; any wait raises ``StopRequested`` once ``stop`` is set.
 
-        ``feedback`` is the workspace's: what came of the submission that spent the budget is read there where the judge
-        has left by the time that it is asked.
+        ``feedback`` is the workspace's feedback directory: if the judge has already closed after the last submission,
+        its summary is read there.
         """
         self._feedback = feedback
         self._base_url = endpoint.base_url
         self._stop = stop
 
     def info(self) -> Info:
-        """Return how the run stands."""
+        """Return the state of the run."""
         answer = self.all_info()
         state, env_meta = answer["state"], answer["env_meta"]
         budget = int(answer["episode_budget"])
@@ -130,41 +131,42 @@ class JudgeClient:
         )
 
     def all_info(self) -> dict[str, Any]:
-        """Return all that the judge says of the run."""
+        """Return all fields of ``/info``."""
         return self._ask("/info")
 
     def task(self) -> str:
-        """Return what the policy is to achieve, and what it sees and does, as markdown."""
+        """Return the task description as Markdown: the goal, observations and actions."""
         return self._read("/task").decode("utf-8")
 
     def check(self, settings: Mapping[str, Setting] | None = None) -> dict[str, Any]:
-        """Return whether the policy as it stands works where it would play: ``status``, ``error``, what it printed.
+        """Construct the current policy where policies play and request one action; return status, error and output.
 
-        It is constructed and asked for one action; ``settings`` are values of its parameters for this once.
+        ``settings`` are values of its parameters for this check.
         """
         return self._ask("/check", {"set": dict(settings)} if settings else {})
 
     def policy_of(self, submit_id: int) -> dict[str, bytes]:
-        """Return the files of a submission's policy, by their paths in ``system/``."""
+        """Return the files of a submission's policy, by path in ``system/``."""
         return _decoded(self._ask(f"/submissions/{submit_id:03d}/policy"))
 
     def restore(self, submit_id: int) -> dict[str, bytes]:
-        """Return the same, and have the judge know that the next policy is made from it."""
+        """Return the same, and make this submission the parent of the next one."""
         return _decoded(self._ask(f"/submissions/{submit_id:03d}/restore", {}))
 
     def submit(
-        self, indices: Sequence[int] | str, key: str, films: Sequence[int] = (), said: Remarks | None = None
+        self, indices: Sequence[int] | str, key: str, films: Sequence[int] = (), remarks: Remarks | None = None
     ) -> Summary:
-        """Submit the policy as it stands and wait for what comes of it.
+        """Submit the current policy and wait for its summary.
 
-        ``indices`` are train cases, as numbers or as a text such as ``"0-7,12"``. The same key is the same submission,
-        charged once. Raises ``SubmissionsClosed``, ``RequestRefused`` on any other refusal, ``StopRequested`` and
-        ``JudgeUnreachable``.
+        ``indices`` are train cases, as numbers or as a range string such as ``"0-7,12"``. A repeated key returns the
+        same submission without another charge. Raises ``SubmissionsClosed``, ``RequestRefused`` on any other refusal,
+        ``StopRequested`` and ``JudgeUnreachable``.
         """
         cases = indices if isinstance(indices, str) else list(indices)
-        filmed = {"films": list(films)} if films else {}
-        fields = said.fields if said else {}
-        answer = self._ask("/submit", {"env_instances": cases, "key": key, "wait": False, **filmed, **fields})
+        film_fields = {"films": list(films)} if films else {}
+        remark_fields = remarks.fields if remarks else {}
+        body = {"env_instances": cases, "key": key, "wait": False, **film_fields, **remark_fields}
+        answer = self._ask("/submit", body)
         path, pause_s = f"/submissions/{int(answer['submit_id']):03d}", 0.01
         while (summary := answer.get("summary")) is None:
             self._pause(pause_s)
@@ -178,20 +180,20 @@ class JudgeClient:
         return _summary(int(answer["submit_id"]), summary)
 
     def standing(self) -> str:
-        """Return how all submissions stand, as a text that changes when anything of it does."""
+        """Return the state of all submissions as a string that changes with it."""
         return json.dumps(self._ask("/submissions"))
 
     def finish(self) -> None:
-        """Ask to end the run with budget left; raise ``RequestRefused`` where that is not allowed."""
+        """End the run with budget left; raise ``RequestRefused`` if that is not allowed."""
         self._ask("/finish", {})
 
     def _published(self, submit_id: int) -> dict[str, Any] | None:
-        """Return the summary that lies in the workspace, if there is one: it appears whole."""
+        """Return a submission's summary in the workspace, if there is one; it is published atomically."""
         file = self._feedback / f"submit_{submit_id:03d}" / "summary.json" if self._feedback else None
         if file is None or not file.is_file():
             return None
-        found: dict[str, Any] = json.loads(file.read_bytes())
-        return found
+        summary: dict[str, Any] = json.loads(file.read_bytes())
+        return summary
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
@@ -220,7 +222,7 @@ class JudgeClient:
 
 
 def turn(play: Callable[[JudgeClient], str], endpoint: JudgeEndpoint, stop: Event) -> Turn:
-    """Play one turn of a built-in agent against a judge; ``play`` returns what is to be reported of it."""
+    """Play one turn of a built-in agent; ``play`` returns the turn's message."""
     try:
         return Turn(AgentEnd.FINISHED, play(JudgeClient(endpoint.address, stop)))
     except SubmissionsClosed as closed:
@@ -241,14 +243,9 @@ def _summary(submit_id: int, summary: Mapping[str, Any]) -> Summary:
         submit_id=submit_id,
         status=str(summary["status"]),
         remaining_budget=int(summary["remaining_budget"]),
-        returns=tuple(_number(value) for value in summary.get("returns") or ()),
+        returns=tuple(map(float, summary.get("returns") or ())),  # numbers that are not finite are strings
         failed=tuple(sorted(failed)),
     )
-
-
-def _number(value: float | str) -> float:
-    """Return a number as the judge writes it: what is not finite is text."""
-    return float(value)
 
 
 def _refusal(error: urllib.error.HTTPError) -> RequestRefused:
@@ -263,7 +260,7 @@ def _refusal(error: urllib.error.HTTPError) -> RequestRefused:
 
 
 def replace_system(system: Path, files: Mapping[str, bytes]) -> None:
-    """Have a directory hold these files, by their paths in it, and nothing else."""
+    """Replace a directory's content by these files, given by path."""
     for old in system.iterdir():
         shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
     for name, content in files.items():
@@ -273,6 +270,6 @@ def replace_system(system: Path, files: Mapping[str, bytes]) -> None:
 
 
 def submit_once(judge: JudgeClient, key: str) -> None:
-    """Submit the policy as it stands on as many train cases as one submission may have."""
+    """Submit the current policy on as many train cases as one submission allows."""
     info = judge.info()
     judge.submit(info.cases(0, info.portion(info.episode_budget, info.episode_budget)), key)

@@ -1,11 +1,10 @@
-"""Search over the weights of a small linear policy, which ``tuner`` and ``random_search`` share.
+"""Search over the weights of a small linear policy, shared by ``tuner`` and ``random_search``.
 
-It knows no environment. It probes with random play to see how observations are spread, then lets populations play: one
-submission holds many candidates, and each of its episodes is played by one of them, all on the same train case. After
-every generation the best candidate and what the strategy believes in are submitted alone, because a whole population
-makes a poor checkpoint. All of it follows from the run's seed and the feedback, so that after a crash it asks the same
-again and is answered from what was played. Each agent says how candidates are drawn; the policy itself is in
-``tuner_policy/policy.py``.
+It uses no knowledge of an environment. Random play first shows how observations are distributed. Then populations play:
+a submission holds many candidates, and each of its episodes is played by one of them, all on the same train case. After
+each generation the best candidate and the strategy's estimate are submitted alone, because a whole population is a poor
+checkpoint. Everything follows from the run's seed and the feedback, so a resumed run repeats the same requests and gets
+the recorded results. Each agent brings a strategy that draws candidates; the policy is ``tuner_policy/policy.py``.
 """
 
 import json
@@ -25,16 +24,16 @@ from evopolicygym.core.errors import AgentError
 
 POPULATION, LEAST_POPULATION = 10, 4
 BUDGET_SHARE = 10
-"""A population is at most this part of the budget, so that a few generations fit even into a small one."""
+"""A population is at most this fraction of the budget, so that several generations fit into a small one."""
 WIDER_FIRST = 3
-"""The first generation has so many times the population; a strategy may leave out those in the middle."""
+"""Size of the first generation as a multiple of the population."""
 MOST_FEATURES = 10
-"""Of more numbers than these, the principal components are seen."""
+"""Larger observations are reduced to this many principal components."""
 STEP = 0.2
-"""The first step, for features of unit variance."""
+"""The initial step size, for features of unit variance."""
 SPREAD, FIRST_SPREAD = 3.0, 8.0
-"""Where the size of a weight counts, a population's steps are stretched by factors from 1/spread to spread: how large
-a step pays is not known before."""
+"""If the magnitude of weights matters, a population's steps are scaled by factors from 1/spread to spread, since the
+best step size is not known."""
 PROBE_EPISODES = 2
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -46,37 +45,37 @@ class Parameters:
 
     probing: bool = False
     center: Sequence[float] = ()
-    """(numbers seen,)"""
+    """Shape (observed numbers,)."""
     projection: Sequence[Sequence[float]] = ()
-    """(features, numbers seen)"""
+    """Shape (features, observed numbers)."""
     candidates: Sequence[Sequence[float]] = ()
-    """(candidates, weights)"""
+    """Shape (candidates, weights)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """What random play has shown."""
+    """The results of random play."""
 
     n_scores: int
-    """How many scores an action takes."""
+    """Number of scores for each action."""
     graded: bool
-    """Whether the size of a score counts, not only which is the largest."""
-    seen: Numbers
-    """(steps, numbers)"""
+    """Whether the magnitude of a score matters, not only which score is largest."""
+    observations: Numbers
+    """Shape (steps, numbers)."""
 
 
 class Strategy(Protocol):
-    """How candidates are drawn."""
+    """Draws candidates."""
 
     def ask(self, factor: float) -> Numbers:
-        """Return a candidate, as far from the strategy's centre as ``factor`` times its own step."""
+        """Return a candidate at ``factor`` times the strategy's step from its centre."""
 
-    def tell(self, asked: Sequence[Numbers], scores: Sequence[float]) -> None:
-        """Take note of a generation."""
+    def tell(self, candidates: Sequence[Numbers], scores: Sequence[float]) -> None:
+        """Update the strategy by a generation."""
 
     @property
-    def believed(self) -> Numbers:
-        """The candidate that it would submit if it could submit but one."""
+    def estimate(self) -> Numbers:
+        """The strategy's current estimate of the best candidate."""
 
 
 @dataclass(slots=True)
@@ -85,41 +84,41 @@ class LinearSearchAgent:
 
     name: str
     strategy: Callable[[int, int, int], Strategy]
-    """Takes the number of weights of a candidate, the number of candidates of a generation, and the seed."""
+    """Called with the number of weights of a candidate, the population size, and the seed."""
     max_turns: int = 1
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Search until nothing is left."""
+        """Search until the budget is spent."""
         return turn(
-            lambda judge: self._search(_PlayedCandidates(workspace, judge, self.name), workspace.seed), endpoint, stop
+            lambda judge: self._search(_CandidatePlayer(workspace, judge, self.name), workspace.seed), endpoint, stop
         )
 
-    def _search(self, table: "_PlayedCandidates", seed: int) -> str:
+    def _search(self, player: "_CandidatePlayer", seed: int) -> str:
         idle = best = Parameters()
-        if table.remaining >= 2 * LEAST_POPULATION:
-            probe = table.probe()
-            table.single(idle)
-            best = self._evolve(table, probe, seed)
-        while table.remaining:
-            table.single(best, table.remaining)
-        return f"{table.submissions} submissions"
+        if player.remaining >= 2 * LEAST_POPULATION:
+            probe = player.probe()
+            player.single(idle)
+            best = self._evolve(player, probe, seed)
+        while player.remaining:
+            player.single(best, player.remaining)
+        return f"{player.submissions} submissions"
 
-    def _evolve(self, table: "_PlayedCandidates", probe: _Probe, seed: int) -> Parameters:
-        """Play generations while the budget lasts; return the policy that is believed in last."""
-        policy = normalised(probe.seen)
+    def _evolve(self, player: "_CandidatePlayer", probe: _Probe, seed: int) -> Parameters:
+        """Play generations until the budget is spent; return the final policy."""
+        policy = normalised(probe.observations)
         size = max(2, probe.n_scores * (len(policy.projection) + 1))
-        population = max(LEAST_POPULATION, min(POPULATION, table.remaining // BUDGET_SHARE))
+        population = max(LEAST_POPULATION, min(POPULATION, player.remaining // BUDGET_SHARE))
         strategy = self.strategy(size, population, seed)
         first_spread, later_spread = (FIRST_SPREAD, SPREAD) if probe.graded else (1.0, 1.0)
         count, spread = WIDER_FIRST * population, first_spread
-        while table.remaining >= table.price(count) + 2 * table.price(1):
-            asked = [strategy.ask(float(factor)) for factor in np.geomspace(1 / spread, spread, count)]
-            scores = table.compare(policy, asked)
-            strategy.tell(asked, scores)
-            table.single(_with(policy, [asked[max(range(count), key=scores.__getitem__)]]))
-            table.single(_with(policy, [strategy.believed]))
+        while player.remaining >= player.price(count) + 2 * player.price(1):
+            candidates = [strategy.ask(float(factor)) for factor in np.geomspace(1 / spread, spread, count)]
+            scores = player.compare(policy, candidates)
+            strategy.tell(candidates, scores)
+            player.single(_with(policy, [candidates[max(range(count), key=scores.__getitem__)]]))
+            player.single(_with(policy, [strategy.estimate]))
             count, spread = population, later_spread
-        return _with(policy, [strategy.believed])
+        return _with(policy, [strategy.estimate])
 
 
 def _with(policy: Parameters, candidates: Sequence[Numbers]) -> Parameters:
@@ -127,17 +126,17 @@ def _with(policy: Parameters, candidates: Sequence[Numbers]) -> Parameters:
 
 
 def _score(returns: Sequence[float]) -> float:
-    """Return the mean of returns; what is no number is worse than any."""
+    """Return the mean of returns; NaN counts as worst."""
     return -math.inf if any(map(math.isnan, returns)) else fmean(returns)
 
 
-def normalised(seen: Numbers) -> Parameters:
-    """Return the view in which what was seen, (steps, numbers), has zero mean and unit variance."""
-    center, deviation = seen.mean(axis=0), seen.std(axis=0)
-    scale = 1 / np.where(deviation > 1e-6, deviation, 1.0)  # noqa: PLR2004 - what never changed has no scale
+def normalised(observations: Numbers) -> Parameters:
+    """Return the projection that gives these observations, (steps, numbers), zero mean and unit variance."""
+    center, deviation = observations.mean(axis=0), observations.std(axis=0)
+    scale = 1 / np.where(deviation > 1e-6, deviation, 1.0)  # noqa: PLR2004 - constants keep their scale
     projection = np.diag(scale)
     if len(scale) > MOST_FEATURES:
-        projection = _principal((seen - center) * scale) * scale
+        projection = _principal((observations - center) * scale) * scale
     return Parameters(center=center.tolist(), projection=projection.tolist())
 
 
@@ -153,8 +152,8 @@ def _principal(data: Numbers) -> Numbers:
     return np.asarray(np.sign(largest) * chosen / deviations[:, None])
 
 
-class _PlayedCandidates:
-    """The workspace and the judge together: lays a policy out, has it played, keeps count."""
+class _CandidatePlayer:
+    """Writes policies to the workspace, submits them, and tracks the budget."""
 
     def __init__(self, workspace: Workspace, judge: JudgeClient, name: str) -> None:
         self._workspace, self._judge, self._name = workspace, judge, name
@@ -164,35 +163,37 @@ class _PlayedCandidates:
         self._next_case = 0
 
     def price(self, candidates: int) -> int:
-        """Return how many episodes it takes to play so many candidates."""
+        """Return the number of episodes for playing this many candidates."""
         whole, rest = divmod(candidates, self._info.max_episodes)
         return whole * self._info.max_episodes + (max(rest, self._info.min_episodes) if rest else 0)
 
     def probe(self) -> _Probe:
-        """Play at random; return what was learnt."""
+        """Play at random and return the results."""
         count = self._info.portion(min(PROBE_EPISODES, self.remaining // BUDGET_SHARE or 1), self.remaining)
         summary = self._submit(Parameters(probing=True), self._cases(count))
         episodes = self._workspace.directory / "feedback" / f"submit_{summary.submit_id:03d}" / "episodes"
         lines = [file.read_text(encoding="utf-8").splitlines() for file in sorted(episodes.glob("*/stdout.txt"))]
         if not lines or not all(lines):
-            raise AgentError("The probe's output is not in the feedback, so it can't be known what is seen.")
+            raise AgentError("The feedback lacks the probe's output, which lists its observations.")
         n_scores, graded = map(int, lines[0][0].split())
-        seen = np.array([[float(number) for number in line.split()] for of in lines for line in of[1:]])
-        return _Probe(n_scores, bool(graded), np.nan_to_num(seen))
+        observations = np.array(
+            [[float(number) for number in line.split()] for episode in lines for line in episode[1:]]
+        )
+        return _Probe(n_scores, bool(graded), np.nan_to_num(observations))
 
     def compare(self, policy: Parameters, candidates: Sequence[Numbers]) -> list[float]:
-        """Return the mean return of each candidate, all played on the same cases."""
+        """Return the mean return of each candidate; all play the same cases."""
         scores: list[float] = []
-        while chosen := candidates[len(scores) : len(scores) + self._info.max_episodes]:
-            count = self._info.portion(len(chosen), self.remaining)
-            indices = self._info.cases(self._next_case, -(-count // len(chosen)))
-            summary = self._submit(_with(policy, chosen), [indices[k // len(chosen)] for k in range(count)])
-            scores += [_score(summary.returns[place :: len(chosen)]) for place in range(len(chosen))]
+        while batch := candidates[len(scores) : len(scores) + self._info.max_episodes]:
+            count = self._info.portion(len(batch), self.remaining)
+            indices = self._info.cases(self._next_case, -(-count // len(batch)))
+            summary = self._submit(_with(policy, batch), [indices[k // len(batch)] for k in range(count)])
+            scores += [_score(summary.returns[place :: len(batch)]) for place in range(len(batch))]
         self._next_case += 1
         return scores
 
     def single(self, policy: Parameters, episodes: int = 1) -> None:
-        """Submit a policy of at most one candidate, so that it can be chosen in the end."""
+        """Submit a policy of at most one candidate, so that it can be selected at the end."""
         self._submit(policy, self._cases(self._info.portion(episodes, self.remaining)))
 
     def _cases(self, count: int) -> list[int]:
@@ -200,7 +201,7 @@ class _PlayedCandidates:
         return self._info.cases(self._next_case - count, count)
 
     def _submit(self, policy: Parameters, indices: Sequence[int]) -> Summary:
-        self._lay_out(policy)
+        self._write(policy)
         summary = self._judge.submit(indices, f"{self._name}-{self.submissions}")
         if not summary.returns:
             raise AgentError(f"The linear policy could not be played: {summary.status}.")
@@ -208,7 +209,7 @@ class _PlayedCandidates:
         self.submissions += 1
         return summary
 
-    def _lay_out(self, policy: Parameters) -> None:
+    def _write(self, policy: Parameters) -> None:
         for file in (files("evopolicygym.agents.kit") / "tuner_policy").iterdir():
             if file.name.endswith(".py"):
                 (self._workspace.system / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")

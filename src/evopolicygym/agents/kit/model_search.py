@@ -1,6 +1,6 @@
-"""What the agents that search programs with a model share: the context of a search, and how its turn ends.
+"""Program search by a library that uses a model: the agent, and the context that the library searches in.
 
-Libraries see texts only: a question to the model, a candidate to evaluate.
+A library handles text only: questions to the model, and candidates to evaluate.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
     from evopolicygym.agents.kit.neutral_harness.model_client import ModelClient, Transcript
 
 LEAST_CANDIDATES = 8
-"""A budget that is small is cut into so many candidates at least: a search of fewer is none."""
+"""The fewest candidates that a small budget is split into."""
 MOST_IDLE = 8
-"""Answers in a row that cost no episode, after which a search is stuck: the same candidates come again and again."""
+"""Consecutive answers without a new candidate after which a search ends."""
 WORST = -1e9
-"""The value of what can't be played: a number, as libraries reckon with it, and below every return."""
+"""The value of a candidate that can't be played: below every return, and finite, since libraries compute with it."""
 
 
 class SearchCrashed(EvoPolicyGymError):
-    """The library broke."""
+    """The library failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a candidate on one case."""
+    """The result of a candidate on one case."""
 
     case: int
     value: float
     """The return, or ``WORST``."""
     error: str
-    """Why it failed or could not be loaded; empty where it did not."""
+    """Why it failed or could not be loaded; empty if it did not."""
 
     @property
     def text(self) -> str:
-        """What a model is shown of it."""
+        """The description for the model."""
         outcome = "it could not be played" if self.value == WORST else f"return {self.value:g}"
         return f"train case {self.case}: {outcome}" + (f"; the policy failed:\n{self.error}" if self.error else "")
 
 
 @dataclass(slots=True)
 class SearchContext:
-    """What a library searches with: the model, and the judge, which plays candidates on the same few cases."""
+    """Gives a library access to the model, and to the judge, which plays candidates on a few fixed cases."""
 
     workspace: Workspace
     evaluator: Evaluator
@@ -60,29 +60,29 @@ class SearchContext:
     transcript: "Transcript"
     _answer: Callable[[str, Callable[[float], None]], str]
     ended: Exception | None = None
-    """What ended the search, first; a library may have swallowed it."""
+    """The first error that ended the search; the library may have caught it."""
     _known: dict[str, dict[int, Outcome]] = field(default_factory=dict)
     _submitted: dict[str, int] = field(default_factory=dict)
-    """The last submission of each candidate that was played."""
+    """The last submission of each candidate."""
     _parent: int | None = None
-    """The submission of the candidate that the model was asked about last."""
+    """The submission of the candidate in the model's last question."""
     _idle: int = 0
 
     @property
     def brief(self) -> str:
-        """What a model is shown before anything else."""
+        """The beginning of every question to the model."""
         return (
-            "You improve the Python policy of an environment. Write the whole of the file policy.py; its mean return "
-            f"over unseen starts of the environment is what counts.\n\n{self.evaluator.task}"
+            "Improve the Python policy of an environment. Answer with the complete file policy.py. Its score is its "
+            f"mean return over unseen initial states of the environment.\n\n{self.evaluator.task}"
         )
 
     def ask(self, question: str) -> str:
-        """Return the model's answer; raise what ends the search."""
-        self._go_on()
+        """Return the model's answer; raise an error that ends the search."""
+        self._check_running()
         self._idle += 1
         if self._idle > MOST_IDLE:
-            self._end(BudgetSpent(f"The model gave nothing new {MOST_IDLE} times in a row."))
-        self._parent = self._asked_about(question)
+            self._end(BudgetSpent(f"The model proposed nothing new {MOST_IDLE} times in a row."))
+        self._parent = self._find_parent(question)
         self.transcript.write("user", text=question)
         try:
             answer = self._answer(question, self.pause)
@@ -92,17 +92,17 @@ class SearchContext:
         return answer
 
     def play(self, program: str, cases: Sequence[int]) -> list[Outcome]:
-        """Have a candidate played on cases, those on which it was not played yet; raise what ends the search."""
-        self._go_on()
+        """Play a candidate on those cases on which it was not played yet; raise an error that ends the search."""
+        self._check_running()
         known = self._known.setdefault(program, {})
         if missing := [case for case in cases if case not in known]:
             short = max(0, self.evaluator.info.min_episodes - len(missing))
-            # In order, so that the same cases are the same submission however a library draws them.
+            # Sorted, so that the same set of cases is the same submission.
             filled = sorted(missing + [case for case in self.cases if case not in missing][:short])
             before = self.evaluator.remaining
             try:
                 parent = self._submitted.get(program, self._parent)
-                evaluation = self.evaluator.evaluate(program, filled, said=Remarks(parent=parent))
+                evaluation = self.evaluator.evaluate(program, filled, remarks=Remarks(parent=parent))
             except EvoPolicyGymError as error:
                 self._end(error)
             if self.evaluator.remaining < before:
@@ -115,20 +115,20 @@ class SearchContext:
         return [known[case] for case in cases]
 
     def pause(self, seconds: float) -> None:
-        """Wait; raise ``StopRequested`` where the agent is to stop."""
+        """Wait; raise ``StopRequested`` if the agent should stop."""
         if self.stop.wait(seconds):
             raise StopRequested("The agent was asked to stop.")
 
-    def _asked_about(self, question: str) -> int | None:
-        """Return the submission of the played candidate whose text stands last in a question; None where none does.
+    def _find_parent(self, question: str) -> int | None:
+        """Return the submission of the candidate that occurs last in a question; None if there is none.
 
-        Libraries of both kinds show a few candidates, and the one that is to be changed after the others.
+        Both libraries show several candidates, and the one to change after the others.
         """
         places = {program: question.rfind(program.strip()) for program in self._submitted if program.strip()}
         program = max(places, key=lambda item: (places[item] + len(item.strip()), len(item)), default=None)
         return self._submitted[program] if program is not None and places[program] >= 0 else None
 
-    def _go_on(self) -> None:
+    def _check_running(self) -> None:
         if self.ended:
             raise self.ended
         if self.stop.is_set():
@@ -140,44 +140,44 @@ class SearchContext:
 
 
 Library = Callable[[SearchContext], None]
-"""Searches in a context until it is over."""
+"""Searches in a context until the search ends."""
 
 
 @dataclass(slots=True)
 class ModelSearchAgent:
-    """Has a library search, with one model."""
+    """Searches by a library with one model."""
 
     upstream: ModelUpstream
     model: str
     effort: str
     episodes: int
-    """A candidate's, at most."""
+    """Most episodes for each candidate."""
     library: Library
     max_turns: int = field(default=1, kw_only=True)
 
     @property
     def model_url(self) -> str:
-        """Where its model is: by this a run knows that there is one to set limits to."""
+        """The address of its model; tells a run that limits on tokens and cost apply."""
         return self.upstream.base_url
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` where the model never answers."""
+        """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` if the model never answers."""
         from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient, ModelFailed
 
         with ModelClient(self.upstream, self.model, workspace) as model:
             try:
-                ended = turn(lambda judge: self._search(workspace, judge, model, stop), endpoint, stop)
+                end = turn(lambda judge: self._search(workspace, judge, model, stop), endpoint, stop)
             except AllowanceSpent as error:
-                ended = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
+                end = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
             except ModelFailed as error:
                 if not model.has_answered:
                     raise AgentError(f"The agent can't work: {error}") from error
-                ended = Turn(AgentEnd.CRASHED, str(error))
+                end = Turn(error.end, str(error))
             except (AgentError, SandboxError):
                 raise
-            except Exception as error:  # noqa: BLE001 - a library's failure is recorded, whatever it is, with its usage
-                ended = Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500])
-        return replace(ended, usage=model.usage().figures())
+            except Exception as error:  # noqa: BLE001 - any failure of the library is recorded with its usage
+                end = Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500])
+        return replace(end, usage=model.usage().figures())
 
     def _search(self, workspace: Workspace, judge: JudgeClient, model: "ModelClient", stop: Event) -> str:
         from evopolicygym.agents.kit.neutral_harness.model_client import ConversationTooLong, Transcript
@@ -196,7 +196,7 @@ class ModelSearchAgent:
             context = SearchContext(workspace, evaluator, cases, stop, Transcript(workspace.transcript), answer)
             try:
                 self.library(context)
-            except Exception as error:  # noqa: BLE001 - raised again, or what it followed from
+            except Exception as error:  # noqa: BLE001 - raised again below, or its cause
                 context.ended = context.ended or error
             if isinstance(context.ended, ConversationTooLong):
                 raise BudgetSpent(str(context.ended)) from context.ended
@@ -207,7 +207,7 @@ class ModelSearchAgent:
 
 
 def make_model_search(config: AgentConfig, library: Library, episodes: int) -> ModelSearchAgent:
-    """Return the agent whose name is its extra's and its library's; raise ``UsageError`` or ``MissingExtra``."""
+    """Return the agent for a library with the same name as the agent; raise ``UsageError`` or ``MissingExtra``."""
     upstream, model = chosen_model(config, CONVERSATIONS)
     if find_spec(config.name) is None:
         raise MissingExtra(f"The agent {config.name!r}", config.name, config.name)
@@ -215,7 +215,7 @@ def make_model_search(config: AgentConfig, library: Library, episodes: int) -> M
 
 
 def mean(outcomes: Sequence[Outcome]) -> float:
-    """Return the mean value; ``WORST`` where one is."""
+    """Return the mean value; ``WORST`` if any value is."""
     values = [outcome.value for outcome in outcomes]
     return WORST if WORST in values else sum(values) / len(values)
 
@@ -224,7 +224,7 @@ def _outcomes(evaluation: Evaluation) -> list[Outcome]:
     errors: Mapping[int, str] = evaluation.errors
     if not evaluation.returns:
         return [Outcome(case, WORST, evaluation.load_error) for case in evaluation.cases]
-    # A return may be no number, or as large as any; libraries add them up.
+    # Returns may be NaN or huge, and libraries add them up.
     values = [min(max(value, WORST / 2), -WORST) if value == value else WORST / 2 for value in evaluation.returns]  # noqa: PLR0124 - NaN
     pairs = enumerate(zip(evaluation.cases, values, strict=True))
     return [Outcome(case, value, errors.get(place, "")) for place, (case, value) in pairs]

@@ -1,8 +1,8 @@
-"""Agents that nobody here starts: whoever asks the judge with its token, or has commands run in a run's sandbox.
+"""Agents that run outside of this program: they call the judge by its address, or run commands in a run's sandbox.
 
-An outside agent is not sandboxed: what it may read, what it runs and whom it asks is not known here. A hosted agent's
-commands run in the sandbox of any program; whoever drives it is elsewhere. Policies play in their sandbox as ever.
-``RelayedJudge`` is a judge that another process serves, as an endpoint here.
+An outside agent is not sandboxed, and its use of models is not counted. A hosted agent runs its commands in the sandbox
+for agent programs, while its driver, such as Inspect AI, is elsewhere. Policies always play in their own sandbox.
+``RelayedJudge`` makes a judge that another process serves available here.
 """
 
 import os
@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 from evopolicygym.agents.kit.program import DEFAULT_LIMITS, run_workplace
 from evopolicygym.core.agent import (
     OUTSIDE,
-    AgentConfig,
     AgentEnd,
     AgentLimits,
     JudgeAddress,
@@ -33,42 +32,42 @@ from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.sandbox.program.standing import StandingWorkplace
 
 ADDRESS_FILE = "judge.env"
-"""Lies in the workspace while the judge answers; a shell reads it by ``source``, and ``./judge`` by itself."""
+"""The file in the workspace that names the judge's address while it is served; ``./judge`` reads it."""
 OWNER_ALONE = 0o600
 SOCKET = "EVOPOLICYGYM_SOCKET"
-"""The variable that holds the path of the Unix socket at which the judge answers, where there is one."""
+"""The variable with the path of the judge's Unix socket, if there is one."""
 BACKLOG = 128
-WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - to tell them from names
-FINDINGS: Mapping[str, str] = {OUTSIDE: "neither started nor kept in here; its use of models is not counted"}
-"""What the record says of such a turn."""
+WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
+FINDINGS: Mapping[str, str] = {OUTSIDE: "neither started nor sandboxed here; its use of models is not counted"}
+"""The recorded findings of an outside agent's turn."""
 LOOK_S = 0.05
 RESTARTS = 10
-"""How often a workplace is made anew whose commands ended it."""
+"""How often a workplace that its commands terminated is created again."""
 WORKPLACE_S = 120.0
-"""Seconds within which a workplace must have been made."""
-DRIVER_LEFT = "whoever drove the agent left"
+"""Seconds within which a workplace must be created."""
+DRIVER_LEFT = "the agent's driver left"
 CHUNK = 1 << 16
 CONNECT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAccess:
-    """Where an agent from outside reaches the judge, besides this machine's loopback: sockets that listen."""
+    """Listening sockets for outside agents, in addition to loopback."""
 
     tcp: socket.socket | None = None
     unix: socket.socket | None = None
     hosts: frozenset[str] = frozenset()
-    """Names by which requests may call this machine."""
-    called: str = ""
-    """The one that stands in the address of ``tcp``."""
+    """Accepted values of the host header."""
+    host: str = ""
+    """The host in the published address of ``tcp``."""
 
     def serve(self, endpoint: JudgeEndpoint) -> dict[str, str]:
-        """Have the judge answer there; return the variables by which an agent finds it."""
+        """Serve the judge on the sockets; return the environment variables that hold its address."""
         address, path = endpoint.address, {}
         if self.tcp:
-            at = endpoint.serve(self.tcp, self.hosts).base_url
+            base_url = endpoint.serve(self.tcp, self.hosts).base_url
             port = self.tcp.getsockname()[1]
-            address = JudgeAddress(f"http://{self.called}:{port}/{at.rpartition('/')[2]}")
+            address = JudgeAddress(f"http://{self.host}:{port}/{base_url.rpartition('/')[2]}")
         if self.unix:
             address, path = endpoint.serve(self.unix), {SOCKET: str(self.unix.getsockname())}
         return {**address.environment, **path}
@@ -76,25 +75,25 @@ class OpenAccess:
 
 @dataclass(frozen=True, slots=True)
 class OutsideAccess:
-    """Where an agent from outside can reach the judge, besides this machine's loopback."""
+    """Options for serving the judge to outside agents, in addition to loopback."""
 
     listen: str = ""
-    """``HOST:PORT``: a name or an address of this machine, and a port; 0 for any that is free."""
+    """``HOST:PORT``: a name or an address of this machine, and a port; 0 for any free one."""
     socket: Path | None = None
-    """Where a Unix socket is made, which is its owner's alone."""
+    """The path of a Unix socket to create, accessible to its owner only."""
     allow_hosts: Collection[str] = ()
-    """Names by which requests may call this machine, besides the one that is listened on."""
+    """Further accepted values of the host header, besides the host in ``listen``."""
 
     @contextmanager
-    def opened(self) -> Iterator[OpenAccess]:
-        """Yield the sockets, which are closed in the end; raise ``UsageError`` where nothing can listen there."""
+    def open(self) -> Iterator[OpenAccess]:
+        """Yield the listening sockets and close them at the end; raise ``UsageError`` if one can't be created."""
         access = OpenAccess()
         try:
             if self.listen:
                 host, port = _host_and_port(self.listen)
                 names = frozenset({*self.allow_hosts, host} - WILDCARDS)
-                called = host if host not in WILDCARDS else next(iter(sorted(self.allow_hosts)), "localhost")
-                access = replace(access, tcp=_tcp_listener(host, port), hosts=names, called=called)
+                published = host if host not in WILDCARDS else next(iter(sorted(self.allow_hosts)), "localhost")
+                access = replace(access, tcp=_tcp_listener(host, port), hosts=names, host=published)
             if self.socket:
                 access = replace(access, unix=_unix_listener(self.socket.absolute()))
             yield access
@@ -107,11 +106,11 @@ class OutsideAccess:
 
 
 Announce = Callable[[Mapping[str, str], Path], object]
-"""Called with the variables by which the judge is found, and the file that holds them, once it answers."""
+"""Called once the judge is served, with the variables that hold its address, and the file that contains them."""
 
 
 class OutsideAgent:
-    """Waits while somebody else plays."""
+    """Waits while an outside agent plays."""
 
     max_turns = 1
 
@@ -119,7 +118,7 @@ class OutsideAgent:
         self._access, self._announce = access, announce
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Have the judge answer where it was asked to, until ``stop`` is set."""
+        """Serve the judge until ``stop`` is set."""
         variables = self._access.serve(endpoint)
         with _address_file(workspace.directory / ADDRESS_FILE, variables) as file:
             self._announce(variables, file)
@@ -128,7 +127,7 @@ class OutsideAgent:
 
 
 def read_addresses(workspace: Path) -> dict[str, str]:
-    """Return the variables by which the judge of a served run is found; none where it is not served."""
+    """Return the variables that hold the address of a served run's judge; empty if the run is not served."""
     try:
         words = shlex.split((workspace / ADDRESS_FILE).read_text(encoding="utf-8"), comments=True)
     except FileNotFoundError:
@@ -136,18 +135,10 @@ def read_addresses(workspace: Path) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def not_served(config: AgentConfig) -> UsageError:
-    """Return what is said where such an agent is named and nothing is served."""
-    return UsageError(
-        f"The agent {config.entry} asks the judge from outside: evopolicygym serve TASK serves a run for it, and "
-        f"evopolicygym serve --resume RUN one that stopped."
-    )
-
-
 def _host_and_port(listen: str) -> tuple[str, int]:
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal():
-        raise UsageError(f"--listen expects HOST:PORT, such as 127.0.0.1:8000, got {listen!r}.")
+        raise UsageError(f"Invalid --listen: expected HOST:PORT, such as 127.0.0.1:8000, got {listen!r}.")
     return host, int(port)
 
 
@@ -162,7 +153,7 @@ def _unix_listener(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with suppress(FileNotFoundError):
-            if stat.S_ISSOCK(path.lstat().st_mode) and not _is_listening(path):  # left by a run that was killed
+            if stat.S_ISSOCK(path.lstat().st_mode) and not _is_listening(path):  # left behind by a killed run
                 path.unlink()
         listener.bind(str(path))
         path.chmod(OWNER_ALONE)
@@ -184,12 +175,8 @@ def _why(error: Exception) -> str:
 
 @contextmanager
 def _address_file(file: Path, variables: Mapping[str, str]) -> Iterator[Path]:
-    """Have the variables in a file that its owner alone can read; it is removed in the end."""
-    with suppress(FileNotFoundError):
-        file.unlink()
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ALONE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as lines:
-        lines.writelines(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+    """Yield the file that holds the variables, and remove it at the end."""
+    address_file(file, variables)
     try:
         yield file
     finally:
@@ -197,60 +184,72 @@ def _address_file(file: Path, variables: Mapping[str, str]) -> Iterator[Path]:
             file.unlink()
 
 
+def address_file(file: Path, variables: Mapping[str, str]) -> Path:
+    """Write variables into a file that a shell can source and that only its owner can read; return the file."""
+    with suppress(FileNotFoundError):
+        file.unlink()
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ALONE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as lines:
+        lines.writelines(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+    return file
+
+
 class TurnOver(EvoPolicyGymError):
-    """The agent's turn is over, and no command is executed any more."""
+    """The agent's turn is over; no further command is executed."""
 
 
 class HostedAgent:
-    """Holds a workplace open for as long as its turn lasts."""
+    """Keeps a workplace open during its turn."""
 
     max_turns = 1
     starts_program = True
 
-    def __init__(self, findings: Mapping[str, str], used: Callable[[], Mapping[str, float]] = dict) -> None:
-        """Record ``findings`` on who drives the agent, and in the end what that ``used`` of models, as it counts."""
+    def __init__(self, findings: Mapping[str, str], tool_usage: Callable[[], Mapping[str, float]] = dict) -> None:
+        """Record ``findings`` about the agent's driver, and the ``tool_usage`` that the driver reports at the end."""
         self.opened: Future[Workspace] = Future()
-        """Where the run is played, once the workplace is made."""
-        self._findings, self._used = dict(findings), used
+        """The run's workspace, once the workplace is open."""
+        self._findings, self._tool_usage = dict(findings), tool_usage
         self._limits: AgentLimits = DEFAULT_LIMITS
         self._workplace: StandingWorkplace | None = None
         self._changed, self._left = Condition(), Event()
         self._turn: Turn | None = None
 
     def workplace(self) -> StandingWorkplace:
-        """Return the workplace, which is made anew where its commands ended it; raise ``TurnOver`` after the turn."""
+        """Return the workplace, created again if its commands terminated it; raise ``TurnOver`` after the turn."""
         deadline = monotonic() + WORKPLACE_S
         with self._changed:
             while self._turn is None and (self._workplace is None or self._workplace.lost):
                 if not self._changed.wait(deadline - monotonic()):
-                    raise TurnOver("no workplace could be made in time")
+                    raise TurnOver("no workplace could be created in time")
             if self._turn is not None or self._workplace is None:
                 raise TurnOver(self._turn.message if self._turn else DRIVER_LEFT)
             return self._workplace
 
     def leave(self, end: AgentEnd = AgentEnd.FINISHED, message: str = "") -> None:
-        """End the turn, as it is to be recorded; nothing where it is over."""
-        self._over(Turn(end, message))
+        """End the turn with an end and a message to record; does nothing if it is over."""
+        self._end_turn(Turn(end, message))
         self._left.set()
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Hold the workplace open until the turn is left, ``stop`` is set, or its commands pass a limit."""
+        """Keep the workplace open until ``leave`` is called, ``stop`` is set, or its commands exceed a limit."""
         try:
             for _ in range(1 + RESTARTS):
                 with run_workplace(workspace, endpoint, self._limits) as workplace:
                     self._findings = {**workplace.findings, **self._findings}
-                    self._hand_out(workspace, workplace)
+                    self._publish(workspace, workplace)
                     self._wait(workplace, stop)
                 if self._turn is not None:
                     break
-            self._over(Turn(AgentEnd.CRASHED, f"the agent's commands ended their sandbox {1 + RESTARTS} times"))
+            self._end_turn(
+                Turn(AgentEnd.CRASHED, f"the agent's commands terminated their sandbox {1 + RESTARTS} times")
+            )
         except BaseException as error:
-            self._over(Turn(AgentEnd.CRASHED, str(error)))
+            self._end_turn(Turn(AgentEnd.CRASHED, str(error)))
             raise
         turn = self._turn or Turn(AgentEnd.CRASHED)
-        return replace(turn, findings=self._findings, tool_usage=self._used())
+        return replace(turn, findings=self._findings, tool_usage=self._tool_usage())
 
-    def _hand_out(self, workspace: Workspace, workplace: StandingWorkplace) -> None:
+    def _publish(self, workspace: Workspace, workplace: StandingWorkplace) -> None:
         with self._changed:
             self._workplace = workplace
             self._changed.notify_all()
@@ -258,39 +257,38 @@ class HostedAgent:
             self.opened.set_result(workspace)
 
     def _wait(self, workplace: StandingWorkplace, stop: Event) -> None:
-        """Wait until there is a reason to leave the workplace; where the turn is over, that is known then."""
+        """Wait until the turn or the workplace ends."""
         while not self._left.wait(LOOK_S) and not workplace.lost:
             if stop.is_set():
-                self._over(Turn(AgentEnd.STOPPED, "the run takes no more submissions"))
+                self._end_turn(Turn(AgentEnd.STOPPED, "the run accepts no more submissions"))
                 return
             if limit := workplace.limit_exceeded():
-                self._over(Turn(AgentEnd.CRASHED, f"the agent's commands were ended: {limit}"))
+                self._end_turn(Turn(AgentEnd.CRASHED, f"the agent's commands were terminated: {limit}"))
                 return
 
-    def _over(self, turn: Turn) -> None:
+    def _end_turn(self, turn: Turn) -> None:
         with self._changed:
             self._turn = self._turn or turn
             self._changed.notify_all()
 
 
 class RelayedJudge:
-    """The endpoint of a served run, by the variables that its ``judge.env`` holds."""
+    """The endpoint of a run that another process serves, from the variables in its ``judge.env``."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.address = JudgeAddress(variables["EVOPOLICYGYM_INFO_URL"].removesuffix("/info"))
-        """Where it answers."""
         self._path = variables.get(SOCKET, "")
 
     def answers(self) -> bool:
-        """Return whether anybody listens there."""
+        """Return whether the judge accepts connections."""
         try:
-            self._connected().close()
+            self._connect().close()
         except OSError:
             return False
         return True
 
     def serve(self, listener: socket.socket, hosts: Collection[str] = ()) -> JudgeAddress:  # noqa: ARG002 - the contract's
-        """Pass on what connects to a listening socket until that is closed; return where the judge is found there."""
+        """Relay connections to a listening socket until it is closed; return the judge's address there."""
         Thread(target=self._accept, args=(listener,), name="relay", daemon=True).start()
         host, port = listener.getsockname()[:2]
         return JudgeAddress(f"http://{host}:{port}{urlsplit(self.address.base_url).path}")
@@ -300,29 +298,29 @@ class RelayedJudge:
             while True:
                 client, _ = listener.accept()
                 try:
-                    judge = self._connected()
+                    judge = self._connect()
                 except OSError:
                     client.close()
                     continue
                 for source, target in ((client, judge), (judge, client)):
                     Thread(target=_copy_stream, args=(source, target), name="relay", daemon=True).start()
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         if self._path:
             judge = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             judge.connect(self._path)
             return judge
-        at = urlsplit(self.address.base_url)
-        judge = socket.create_connection((at.hostname or "127.0.0.1", at.port or 80), CONNECT_S)
+        url = urlsplit(self.address.base_url)
+        judge = socket.create_connection((url.hostname or "127.0.0.1", url.port or 80), CONNECT_S)
         judge.settimeout(None)
         return judge
 
 
 def _copy_stream(source: socket.socket, target: socket.socket) -> None:
-    """Pass on until one side ends, and have the other one see that."""
+    """Copy data until either side ends, then shut this direction down on both."""
     with suppress(OSError):
         while data := source.recv(CHUNK):
             target.sendall(data)
-    for end, how in ((target, socket.SHUT_WR), (source, socket.SHUT_RD)):
+    for connection, direction in ((target, socket.SHUT_WR), (source, socket.SHUT_RD)):
         with suppress(OSError):
-            end.shutdown(how)
+            connection.shutdown(direction)

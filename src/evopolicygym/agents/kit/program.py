@@ -1,7 +1,7 @@
-"""An agent's program in its sandbox: started once and watched, or in the user's terminal with a person at it.
+"""Runs an agent's program in its sandbox: unattended, or in the user's terminal.
 
-Its output is kept in the transcript, and nothing of it runs when this is over. ``run_workplace`` opens the sandbox of a
-run's agent for commands (``sandbox/program/standing.py``). The agents decide what a program's end means.
+The output goes to the transcript, and no process of the program survives. ``run_workplace`` opens the sandbox of a
+run's agent for commands (``sandbox/program/standing.py``).
 """
 
 import os
@@ -28,20 +28,18 @@ from evopolicygym.sandbox.levels import program_sandbox
 from evopolicygym.sandbox.program.standing import RunningCommand, StandingWorkplace, Terminal, WorkplaceLost
 
 GRACE_S = 5.0
-"""Seconds that a program has between being asked to end and being killed."""
+"""Seconds between asking a program to end and killing it."""
 READ_S = 5.0
-"""Seconds within which the last output of an ended program must have been read."""
+"""Seconds for reading the last output of an ended program."""
 LOOK_S = 0.05
 OUTPUT_BYTES = 64 << 20
-"""The most that is kept of what a run's programs print."""
+"""Maximum size of a transcript."""
 CUT = b"\n[what came after this was not kept]\n"
-LAST_BYTES, LAST_WORDS = 8192, 400
-"""Of a program's output: how many bytes are read for its last line, and how many characters of that are said."""
+LAST_BYTES, LAST_CHARACTERS = 8192, 400
+"""Bytes of output that are searched for the last line, and characters of that line that are quoted."""
 SHELL = ("bash",)
-"""What commands are run by, so that it must be there."""
+"""The program that runs commands."""
 DEFAULT_LIMITS = AgentLimits()
-
-
 NO_ENDPOINTS: Mapping[int, Serve] = MappingProxyType({})
 CHUNK = 1 << 14
 RUN_OVER = b"\r\nThe run takes no more submissions; its best checkpoint is scored now.\r\n"
@@ -49,71 +47,72 @@ RUN_OVER = b"\r\nThe run takes no more submissions; its best checkpoint is score
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What is started, and in what."""
+    """A program to start, and its surroundings."""
 
     command: tuple[str, ...]
     limits: AgentLimits
     home: Path | None = None
-    """A directory of this machine that is its home; None for a home that is gone with the program."""
+    """A directory of this machine as its home; None for a temporary one."""
     equip: Callable[[ModelAddress], Mapping[str, str]] = lambda endpoint: endpoint.environment
     """Called with the model's address before the program starts; returns the environment variables that name it."""
-    hear: Callable[[bytes], None] = lambda _data: None
-    """Called with what the program prints, as it comes, by a thread of its own."""
-    over: Callable[[], str] = lambda: ""
-    """Asked a few times a second; a sentence that it returns ends the program."""
+    on_output: Callable[[bytes], None] = lambda _data: None
+    """Called with the program's output as it arrives, in a separate thread."""
+    stop_reason: Callable[[], str] = lambda: ""
+    """Called several times a second; the program is terminated once it returns a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnd:
-    """How a start ended."""
+    """How a program ended."""
 
     findings: Mapping[str, str]
-    """What was found to keep the program in, by name."""
+    """Guarantees found for its sandbox, by name."""
     code: int | None = None
-    """Its exit code; None where it was ended from outside."""
+    """Its exit code; None if it was terminated."""
     limit: str = ""
-    """The limit that it passed, in a sentence."""
-    over: str = ""
-    """What ``Launch.over`` said."""
+    """The limit that it exceeded, as a sentence."""
+    stop_reason: str = ""
+    """The result of ``Launch.stop_reason``."""
 
 
 def run_program(
     launch: Launch, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None, stop: Event
 ) -> ProgramEnd:
-    """Run a program until it ends, goes over a limit, or ``stop`` is set.
+    """Run a program until it ends, exceeds a limit, or ``stop`` is set.
 
-    Raises ``AgentError`` where it can't be started and ``SandboxError`` where it can't be ended.
+    Raises ``AgentError`` if it can't be started and ``SandboxError`` if it can't be terminated.
     """
     try:
         found, program = _start_program(launch, workspace, endpoint, model)
     except SandboxError as error:
         raise AgentError(str(error)) from error
-    limit = over = ""
-    with _transcript(program, workspace.transcript, launch.hear):
+    limit = reason = ""
+    with _transcript(program, workspace.transcript, launch.on_output):
         try:
-            while program.process.poll() is None and not limit and not over and not stop.wait(LOOK_S):
+            while program.process.poll() is None and not limit and not reason and not stop.wait(LOOK_S):
                 limit = program.limit_exceeded()
-                over = launch.over()
-            ended_by_itself = program.process.poll() is not None
+                reason = launch.stop_reason()
+            has_exited = program.process.poll() is not None
         finally:
             program.terminate(0.0 if limit else GRACE_S)
-    code = program.process.returncode if ended_by_itself else None
-    return ProgramEnd({**found, **program.findings}, code, limit, over)
+    code = program.process.returncode if has_exited else None
+    return ProgramEnd({**found, **program.findings}, code, limit, reason)
 
 
-def last_words(code: int, transcript: Path) -> str:
-    """Return in a sentence with which exit code a program ended, and the last line that it printed."""
+def exit_message(code: int, transcript: Path) -> str:
+    """Return a sentence with a program's exit code and the last line of its output."""
     with regular_file.reader(transcript) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
         lines = file.read().decode("utf-8", "replace").split("\n")
-    last = next((words for line in reversed(lines) if (words := " ".join(line.split()))), "it printed nothing")
-    return f"the program ended with exit code {code}: {last if len(last) <= LAST_WORDS else last[:LAST_WORDS] + ' …'}"
+    last = next((text for line in reversed(lines) if (text := " ".join(line.split()))), "it printed nothing")
+    quoted = last if len(last) <= LAST_CHARACTERS else last[:LAST_CHARACTERS] + " …"
+    return f"the program ended with exit code {code}: {quoted}"
 
 
 def _start_program(
     launch: Launch, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None
 ) -> tuple[Mapping[str, str], RunningProgram]:
-    """Start a program at its workspace's isolation; return what was found there before, and the program."""
+    """Start a program at its workspace's isolation; return the findings of the preflight, and the program."""
     sandbox = program_sandbox(workspace.isolation)
     program = Program(
         launch.command, workspace.directory, launch.limits, launch.home, workspace.simulators, workspace.policy_packages
@@ -126,13 +125,13 @@ def _start_program(
 
 
 @contextmanager
-def _transcript(program: RunningProgram, transcript: Path, hear: Callable[[bytes], None]) -> Iterator[None]:
-    """Write what the program prints into its transcript, until it is gone."""
+def _transcript(program: RunningProgram, transcript: Path, on_output: Callable[[bytes], None]) -> Iterator[None]:
+    """Copy a program's output to its transcript until it has ended."""
     output = program.process.stdout
     if output is None:
         raise AgentError("The agent's program was started without a pipe for its output.")
-    # Read by a thread that ends when every process of the program is gone, as nobody else holds the pipe.
-    thread = Thread(target=_copy_output, args=(output.fileno(), transcript, hear), name="transcript", daemon=True)
+    # The thread ends with the program's last process, the only holders of the pipe.
+    thread = Thread(target=_copy_output, args=(output.fileno(), transcript, on_output), name="transcript", daemon=True)
     thread.start()
     try:
         yield
@@ -142,21 +141,21 @@ def _transcript(program: RunningProgram, transcript: Path, hear: Callable[[bytes
             output.close()
 
 
-def _copy_output(source: int, transcript: Path, hear: Callable[[bytes], None]) -> None:
-    with TranscriptFile(transcript) as kept:
+def _copy_output(source: int, transcript: Path, on_output: Callable[[bytes], None]) -> None:
+    with TranscriptFile(transcript) as file:
         while data := os.read(source, 1 << 16):
-            kept.write(data)
-            hear(data)
+            file.write(data)
+            on_output(data)
 
 
 class TranscriptFile:
-    """The file that keeps what a run's programs print, as far as there is room."""
+    """The output of a run's programs, up to ``OUTPUT_BYTES``."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = regular_file.appender(path)
         self._room = OUTPUT_BYTES - self._file.tell()
-        """Negative once the cut is marked."""
+        """Negative once the file ends with ``CUT``."""
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +164,7 @@ class TranscriptFile:
         self._file.close()
 
     def write(self, data: bytes) -> None:
-        """Write what there is room for."""
+        """Write as much as there is room for."""
         if self._room < 0:
             return
         self._file.write(data[: self._room])
@@ -182,11 +181,11 @@ def run_workplace(
     command: Sequence[str] = SHELL,
     others: Mapping[int, Serve] = NO_ENDPOINTS,
 ) -> StandingWorkplace:
-    """Return the workplace of a run, at its isolation, in which the judge answers; it is made when it is entered.
+    """Return the workplace of a run, at its isolation, in which the judge answers; it is created when entered.
 
-    ``command`` is a program that must be there. ``others`` answer in it besides, by their ports.
+    ``command`` must be available in it. ``others`` are further servers inside, by port.
 
-    Raises ``SandboxError`` where the isolation keeps no program in.
+    Raises ``SandboxError`` if the isolation has no sandbox for programs.
     """
     program = Program(
         command, workspace.directory, limits, simulators=workspace.simulators, packages=workspace.policy_packages
@@ -200,17 +199,17 @@ def run_workplace(
 
 
 def refuse_no_terminal(what: str) -> None:
-    """Raise ``UsageError`` where nobody is at a terminal."""
+    """Raise ``UsageError`` if standard input or output is not a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(f"{what} needs a terminal on standard input and output; what is here is piped.")
+        raise UsageError(f"{what} needs a terminal on standard input and output, got a pipe or a file.")
 
 
 def run_in_terminal(
     launch: Launch, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None, stop: Event
 ) -> ProgramEnd:
-    """Run a program in the user's terminal until it ends, goes over a limit, or ``stop`` is set.
+    """Run a program in the user's terminal until it ends, exceeds a limit, or ``stop`` is set.
 
-    Raises ``AgentError`` where it can't be started, or nobody is at a terminal.
+    Raises ``AgentError`` if it can't be started, or there is no terminal.
     """
     others = {MODEL_PORT: lambda listener: launch.equip(model.serve(listener))} if model else {}
     try:
@@ -219,8 +218,8 @@ def run_in_terminal(
             TranscriptFile(workspace.transcript) as transcript,
             run_workplace(workspace, endpoint, launch.limits, launch.command, others) as workplace,
         ):
-            code, limit, over = attach_terminal(workplace, launch.command, stop, transcript.write, launch.over)
-            return ProgramEnd(workplace.findings, code, limit, over)
+            code, limit, reason = attach_terminal(workplace, launch.command, stop, transcript.write, launch.stop_reason)
+            return ProgramEnd(workplace.findings, code, limit, reason)
     except (UsageError, OSError) as error:
         raise AgentError(str(error)) from error
 
@@ -229,37 +228,37 @@ def attach_terminal(
     workplace: StandingWorkplace,
     command: tuple[str, ...],
     stop: Event,
-    hear: Callable[[bytes], object] = lambda _: None,
-    spent: Callable[[], str] = lambda: "",
+    on_output: Callable[[bytes], object] = lambda _: None,
+    stop_reason: Callable[[], str] = lambda: "",
 ) -> tuple[int | None, str, str]:
-    """Run a command in the user's terminal; return its exit code, the limit that it passed, and what ``spent`` said.
+    """Run a command in the user's terminal; return its exit code, the limit that it exceeded, and the stop reason.
 
-    The code is None where it was ended from outside. Raises ``OSError`` where it can't be started.
+    The code is None if it was terminated. Raises ``OSError`` if it can't be started.
     """
 
     def show(_stream: str, data: bytes) -> None:
         os.write(sys.stdout.fileno(), data)
-        hear(data)
+        on_output(data)
 
-    limit = over = ""
+    limit = reason = ""
     with _raw_terminal() as keys:
         size = _terminal_size()
         running = workplace.start(command, show, terminal=size)
-        while not (running.end.done() or stop.is_set() or limit or over):
-            size = _pass_on(running, keys, size)
-            limit, over = workplace.limit_exceeded(), spent()
+        while not (running.end.done() or stop.is_set() or limit or reason):
+            size = _forward_input(running, keys, size)
+            limit, reason = workplace.limit_exceeded(), stop_reason()
         with suppress(WorkplaceLost):
             running.kill()
         if stop.is_set():
             os.write(sys.stdout.fileno(), RUN_OVER)
     try:
-        return (running.wait(0) if running.end.done() else None), limit, over
+        return (running.wait(0) if running.end.done() else None), limit, reason
     except WorkplaceLost:
-        return None, limit, over
+        return None, limit, reason
 
 
-def _pass_on(running: RunningCommand, keys: int, size: Terminal) -> Terminal:
-    """Pass on what is typed, and how large the terminal is, which is returned."""
+def _forward_input(running: RunningCommand, keys: int, size: Terminal) -> Terminal:
+    """Forward keys and the terminal's size, which is returned."""
     with suppress(WorkplaceLost):
         if select.select([keys], [], [], LOOK_S)[0]:
             if typed := os.read(keys, CHUNK):
@@ -279,7 +278,7 @@ def _terminal_size() -> Terminal:
 
 @contextmanager
 def _raw_terminal() -> Iterator[int]:
-    """Have the terminal pass every key on as it is typed; it is as before in the end."""
+    """Put the terminal into raw mode for the block."""
     keys = sys.stdin.fileno()
     before = termios.tcgetattr(keys)
     tty.setraw(keys)

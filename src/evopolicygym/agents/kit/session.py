@@ -1,7 +1,7 @@
-"""A run as an agent that is a Python function sees it: the task, a policy to edit, a judge to submit it to.
+"""Agents that are Python functions, and the session that such a function is given.
 
-The function runs in this process, not in a sandbox, and can read whatever its user can; the run goes on until it
-returns. What it submits runs where policies do.
+The function runs in this process, without a sandbox, with all rights of its user; its policies run in their sandbox.
+The run ends when the function returns.
 """
 
 import inspect
@@ -13,43 +13,43 @@ from threading import Event
 
 from evopolicygym.agents.kit.evaluator import Evaluator, load_error_of
 from evopolicygym.agents.kit.judge_client import Info, JudgeClient, replace_system, turn
-from evopolicygym.core.agent import AgentConfig, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import estimate
 
 Policy = str | Mapping[str, str | bytes]
-"""The text of ``policy.py``, or all files of a policy project by their paths in ``system/``."""
+"""The text of ``policy.py``, or the content of each file of a policy project by path in ``system/``."""
 FUNCTION_AGENT = "function"
-"""What such agents are recorded as; their label is the function's name."""
+"""The recorded name of such agents; their label is the function's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What came of a submission."""
+    """The result of a submission."""
 
     submission: int
     """Its number in the run, from 0."""
     status: str
     """``ok``, or why the policy could not be loaded, such as ``import_error``."""
     returns: tuple[float, ...]
-    """The return of each episode, in the order of the cases; empty where nothing was played."""
+    """The return of each episode, in the order of the cases; empty if nothing was played."""
     failed: tuple[int, ...]
-    """Places in ``returns`` of episodes in which the policy failed."""
+    """Indices into ``returns`` of episodes in which the policy failed."""
     remaining: int
-    """Train episodes that are left."""
+    """Train episodes left."""
     error: str
-    """Why the policy could not be loaded, in the end of its traceback; empty where it could."""
+    """The end of the traceback if the policy could not be loaded; otherwise empty."""
     directory: Path
-    """All that the judge shows of the submission, as files: ``summary.json``, ``episodes/``."""
+    """The directory with the submission's feedback: ``summary.json``, ``episodes/``."""
 
     @property
     def mean(self) -> float | None:
-        """The mean return; None where nothing was played."""
+        """The mean return; None if nothing was played."""
         return estimate(self.returns).mean if self.returns else None
 
 
 class Session:
-    """One run, from the agent's side."""
+    """A run from the agent's side: the task, a policy to edit, and a judge to submit it to."""
 
     def __init__(self, workspace: Workspace, judge: JudgeClient) -> None:
         self._workspace, self._judge = workspace, judge
@@ -57,22 +57,22 @@ class Session:
 
     @cached_property
     def task(self) -> str:
-        """What the policy is to achieve, what it sees and does, and how it is called, as Markdown."""
+        """The task description as Markdown: the goal, observations, actions and how the policy is called."""
         return self._judge.task()
 
     @cached_property
     def info(self) -> Info:
-        """The rules of the run: its budget, its cases, the schemas of both spaces in ``env_meta``."""
+        """The budget, the cases, and the schemas of both spaces in ``env_meta``, at the start of the session."""
         return self._judge.info()
 
     @property
     def remaining(self) -> int:
-        """Train episodes that are left."""
+        """Train episodes left."""
         return self._judge.info().remaining_budget
 
     @property
     def seed(self) -> int:
-        """The run's seed, for an agent that draws at random."""
+        """The run's seed, for the agent's random numbers."""
         return self._workspace.seed
 
     @property
@@ -82,22 +82,23 @@ class Session:
 
     @property
     def policy(self) -> str:
-        """The text of ``policy.py`` as it is now; at the beginning, a policy that plays at random."""
+        """The current text of ``policy.py``; at the start of a run, a policy that plays at random."""
         return (self._workspace.system / "policy.py").read_text(encoding="utf-8")
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """The same run as an evaluator of candidates, for an optimiser."""
+        """The run as an evaluator of candidates, for optimisers."""
         return Evaluator(self._workspace, self._judge)
 
     def submit(self, policy: Policy | None = None, episodes: int | Sequence[int] = 8) -> Feedback:
         """Submit a policy for some train episodes and return its feedback; each episode is charged.
 
-        ``policy`` replaces all of ``system/``; without it, what lies there is submitted. ``episodes`` is how many (the
-        next cases in order; fewer where fewer are left), or which cases, by their indices from 0.
+        ``policy`` replaces all of ``system/``; without it, the current content of ``system/`` is submitted.
+        ``episodes`` is a number of episodes (the next cases in order; fewer if fewer are left) or a list of case
+        indices, from 0.
 
-        Raises ``RequestRefused``, with nothing charged, for what the judge doesn't take, such as more episodes than
-        are left. The run ends the function when its budget is spent and it asks for more.
+        Raises ``RequestRefused``, without a charge, if the judge rejects the request, for example for lack of budget.
+        Once the budget is spent, a further submission ends the function.
         """
         if policy is not None:
             files = {"policy.py": policy} if isinstance(policy, str) else policy
@@ -138,24 +139,24 @@ class FunctionAgent:
     def __init__(self, function: AgentFunction) -> None:
         self.function = function
         self.error: Exception | None = None
-        """What the function raised."""
+        """The exception that the function raised."""
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Call the function; what it returns is recorded as what it had to say, where that is a text."""
+        """Call the function; a returned string is recorded as the turn's message."""
 
         def call(judge: JudgeClient) -> str:
             try:
-                said = self.function(Session(workspace, judge))
+                message = self.function(Session(workspace, judge))
             except Exception as error:
                 self.error = error
                 raise
-            return said if isinstance(said, str) else ""
+            return message if isinstance(message, str) else ""
 
         return turn(call, endpoint, stop)
 
 
 def function_name(function: AgentFunction) -> str:
-    """Return what a function goes by in tables; raise ``UsageError`` where it takes no session."""
+    """Return a function's label in tables; raise ``UsageError`` if it doesn't take one argument."""
     try:
         inspect.signature(function).bind(None)
     except (TypeError, ValueError) as error:
@@ -163,12 +164,3 @@ def function_name(function: AgentFunction) -> str:
             f"Invalid agent {getattr(function, '__name__', function)!r}: it must take one argument: def agent(session)"
         ) from error
     return getattr(function, "__name__", type(function).__name__)
-
-
-def function_missing(config: AgentConfig) -> UsageError:
-    """Return what is said where such an agent is named and no function is at hand."""
-    name = config.label or FUNCTION_AGENT
-    return UsageError(
-        f"The agent {name} is a Python function, which only Python can give: evopolicygym.run(TASK, agent={name}), or "
-        f"evopolicygym.resume(RUN, agent={name}) for a run that stopped."
-    )

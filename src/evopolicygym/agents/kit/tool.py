@@ -1,9 +1,8 @@
-"""Command-line tools as agents: the contract of one, and what all share.
+"""Command-line tools as agents: the contract ``Tool``, and the agent that calls any of them.
 
-A turn is one call of the tool, and the next goes on in the same conversation. What is particular to a tool is in its
-own file, ``agents/builtin/<name>.py``, as a ``Tool``; ``program.py`` runs its program. A turn's end is decided by what
-was seen from outside: the exit, the judge's count, and how the model's server answered last. What a tool says of itself
-is only quoted.
+A turn is one call of the tool; the next turn continues the same conversation. Each tool is a ``Tool`` in a file of its
+own, ``agents/builtin/<name>.py``. How a turn ended is decided from outside: by the exit code, the judge's count and the
+model server's last answer. A tool's own messages are only quoted.
 """
 
 import json
@@ -23,7 +22,7 @@ from typing import Any, ClassVar
 from evopolicygym.agents.base import About, Model, refuse_effort
 from evopolicygym.agents.kit.judge_client import JudgeClient
 from evopolicygym.agents.kit.model_options import MODEL_OPTIONS, limits_of, upstream_of
-from evopolicygym.agents.kit.program import Launch, ProgramEnd, last_words, run_program
+from evopolicygym.agents.kit.program import Launch, ProgramEnd, exit_message, run_program
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
@@ -37,11 +36,11 @@ Event = Mapping[str, Any]
 """A line of JSON that a tool prints."""
 MAX_TURNS = 8
 QUIET_S = 1800
-"""Seconds without any progress after which a tool is ended; longer than a model's server may be silent."""
+"""Seconds without progress after which a tool is terminated; longer than a model server may be silent."""
 LINE_BYTES = 4 << 20
-"""A longer line of a tool's output is no event that is read."""
+"""Longer lines of a tool's output are skipped."""
 MOST_MESSAGE = 300
-"""The most characters that are recorded of what a tool says."""
+"""Maximum number of characters recorded of a tool's message."""
 CONVERSATION = re.compile(r"[\w][\w.:-]{0,127}", re.ASCII)
 TOOL_OPTIONS = ("program", "max_turns", "quiet_s")
 TOO_MUCH, WRONG_KEY, SERVERS_FAULT = {402, 429}, {401, 403}, 500
@@ -49,52 +48,52 @@ TOO_MUCH, WRONG_KEY, SERVERS_FAULT = {402, 429}, {401, 403}, 500
 
 @dataclass(frozen=True, slots=True)
 class ToolTask:
-    """What a tool is started for."""
+    """The task of one call of a tool."""
 
     model: str
     prompt: str
     conversation: str = ""
-    """The one that is to go on, by the tool's own name for it; empty for a new one."""
+    """The tool's id of the conversation to continue; empty to start a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEvent:
-    """What one event of a tool says; empty where it says nothing of the kind."""
+    """The content of one event of a tool; fields that it lacks are empty."""
 
     conversation: str = ""
     message: str = ""
-    """What the model said last."""
+    """The model's last message."""
     error: str = ""
-    """Why the tool can't go on."""
+    """Why the tool can't continue."""
     usage: Mapping[str, float] = field(default_factory=dict)
     """Tokens by the names of the model proxy (``input`` with ``cached_input``, ``output`` with ``reasoning``)."""
-    goes_on: bool = False
-    """Whether the message goes on from the one of the event before."""
+    continues: bool = False
+    """Whether the message continues that of the previous event."""
 
 
 class Tool(ABC):
     """One command-line tool."""
 
     program: ClassVar[str]
-    """As it is called on the PATH."""
+    """Its name on the PATH."""
     install: ClassVar[str]
-    """The command that installs the version that this was tested with."""
+    """The command that installs the tested version."""
     wire: ClassVar[ApiFormat]
     url: ClassVar[str]
-    """Where its model is by default."""
+    """The default address of its model server."""
     key: ClassVar[str]
-    """The environment variable that holds the key there."""
-    usage_adds_up: ClassVar[bool] = False
-    """Whether the usage of all events of a call is to be summed; else the last one is the call's."""
-    usage_lasts: ClassVar[bool] = False
-    """Whether usage counts from the conversation's beginning; else from the call's."""
+    """The environment variable that holds the default server's key."""
+    usage_per_event: ClassVar[bool] = False
+    """Whether each event reports its own usage, to be summed; otherwise the last event reports the call's."""
+    usage_is_cumulative: ClassVar[bool] = False
+    """Whether usage counts from the start of the conversation; otherwise from the start of the call."""
     efforts: ClassVar[tuple[str, ...] | None] = None
-    """Words that set its model's reasoning effort; none where it leaves that to the model's server,
-    None where it can't be set."""
+    """Accepted values of the reasoning effort; empty if the model server validates them, None if the tool has no such
+    setting."""
 
     @classmethod
     def about(cls, summary: str) -> About:
-        """Return what a person is shown of the agent that calls it."""
+        """Return the description of the agent that calls this tool."""
         return About(
             summary,
             Model.NEEDED,
@@ -107,18 +106,18 @@ class Tool(ABC):
 
     def __init__(self, effort: str = "") -> None:
         self.effort = effort
-        """Empty: as the tool has it by itself."""
+        """Empty for the tool's default."""
 
     @abstractmethod
-    def arguments(self, call: ToolTask) -> Sequence[str]:
+    def arguments(self, task: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
 
     @abstractmethod
     def parse_event(self, event: Event) -> ToolEvent:
-        """Return what an event says. It may be anything: what is not as expected raises as it likes."""
+        """Return the content of an event. Any exception means that the event can't be read; it is skipped."""
 
     def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - none, by default
-        """Return what is laid in the tool's home before each call, by path."""
+        """Return the files written to the tool's home before each call, by path."""
         return {}
 
     def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - as above
@@ -127,94 +126,94 @@ class Tool(ABC):
 
 
 def tokens(counts: Mapping[str, Any], **names: str) -> dict[str, float]:
-    """Return the numbers of a tool's usage under the names that the model proxy has for them."""
-    found = {name: counts.get(theirs) for name, theirs in names.items()}
-    return {name: count for name, count in found.items() if isinstance(count, int | float)}
+    """Return a tool's token counts under the model proxy's names; ``names`` maps these to the tool's."""
+    values = {name: counts.get(tool_name) for name, tool_name in names.items()}
+    return {name: count for name, count in values.items() if isinstance(count, int | float)}
 
 
 @dataclass(slots=True)
 class Listener:
-    """Reads a tool's events while they come; what can't be read is passed over."""
+    """Parses a tool's events as they arrive; unreadable lines are skipped."""
 
     tool: Tool
-    known: Path
-    """The file that keeps the conversation's name for the next call."""
+    state_file: Path
+    """Stores the conversation's id for the next call."""
     conversation: str = ""
     totals: Mapping[str, float] = field(default_factory=dict)
-    """The tool's usage in earlier calls of this conversation, where it counts from its beginning."""
+    """The usage of earlier calls of this conversation, for tools whose usage is cumulative."""
     usage: dict[str, float] = field(default_factory=dict)
     message: str = ""
     error: str = ""
     n_bytes: int = 0
     _line: bytearray = field(default_factory=bytearray)
-    _passing_over: bool = False
-    _going_on: bool = False
+    _skipping: bool = False
+    _continues: bool = False
 
-    def recall(self) -> None:
-        """Take up what is kept of the conversation, if there is one."""
+    def load(self) -> None:
+        """Load the stored conversation, if there is one."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            kept = json.loads(self.known.read_text(encoding="utf-8"))
-            self.conversation, self.totals = str(kept["conversation"]), dict(kept["totals"])
+            stored = json.loads(self.state_file.read_text(encoding="utf-8"))
+            self.conversation, self.totals = str(stored["conversation"]), dict(stored["totals"])
 
-    def keep(self) -> None:
-        """Keep the conversation for the next call."""
-        totals = {**self.totals, **self.usage} if self.tool.usage_lasts else {}
-        self.known.parent.mkdir(parents=True, exist_ok=True)
+    def save(self) -> None:
+        """Store the conversation for the next call."""
+        totals = {**self.totals, **self.usage} if self.tool.usage_is_cumulative else {}
+        self.state_file.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"conversation": self.conversation, "totals": totals})
-        self.known.write_text(text + "\n", encoding="utf-8")
+        self.state_file.write_text(text + "\n", encoding="utf-8")
 
     def forget(self) -> None:
-        """Have the next call begin a new conversation."""
-        self.known.unlink(missing_ok=True)
+        """Make the next call start a new conversation."""
+        self.state_file.unlink(missing_ok=True)
 
     def feed(self, data: bytes) -> None:
-        """Take what came next of the output."""
+        """Parse the next bytes of the output."""
         self.n_bytes += len(data)
         *lines, rest = data.split(b"\n")
         for line in lines:
-            if not self._passing_over:
+            if not self._skipping:
                 self._read(bytes(self._line + line))
             self._line.clear()
-            self._passing_over = False
+            self._skipping = False
         if len(self._line) + len(rest) > LINE_BYTES:
             self._line.clear()
-            self._passing_over = True
-        elif not self._passing_over:
+            self._skipping = True
+        elif not self._skipping:
             self._line += rest
 
-    def of_this_call(self) -> dict[str, float]:
-        """Return the tool's usage in this call."""
-        before = self.totals if self.tool.usage_lasts else {}
+    def call_usage(self) -> dict[str, float]:
+        """Return the usage of this call."""
+        before = self.totals if self.tool.usage_is_cumulative else {}
         return {name: amount - before.get(name, 0) for name, amount in self.usage.items()}
 
     def _read(self, line: bytes) -> None:
         if not line.lstrip().startswith(b"{"):
             return
-        # The tool's words: whatever they hold, this thread goes on.
+        # Untrusted output: whatever a line holds, this thread must not end.
         with suppress(ValueError, TypeError, LookupError, AttributeError):
-            self._take(self.tool.parse_event(strict_json.decode(line)))
+            self._add(self.tool.parse_event(strict_json.decode(line)))
 
-    def _take(self, heard: ToolEvent) -> None:
-        if heard.conversation != self.conversation and CONVERSATION.fullmatch(heard.conversation):
-            self.conversation, self.totals = heard.conversation, {}
-            self.keep()
-        before = self.usage if self.tool.usage_adds_up else {}
+    def _add(self, event: ToolEvent) -> None:
+        if event.conversation != self.conversation and CONVERSATION.fullmatch(event.conversation):
+            self.conversation, self.totals = event.conversation, {}
+            self.save()
+        before = self.usage if self.tool.usage_per_event else {}
         self.usage |= {
             name: amount + before.get(name, 0)
-            for name, amount in heard.usage.items()
-            if 0 <= amount < MOST  # what a tool prints is untrusted, and a record holds no number of any size
+            for name, amount in event.usage.items()
+            if 0 <= amount < MOST  # untrusted: records limit the size of numbers
         }
-        if heard.message:
-            self.message = (self.message * self._going_on + str(heard.message))[:MOST_MESSAGE]
-        self._going_on = heard.goes_on
-        self.error = str(heard.error)[:MOST_MESSAGE] or self.error
+        if event.message:
+            self.message = (self.message * self._continues + str(event.message))[:MOST_MESSAGE]
+        self._continues = event.continues
+        self.error = str(event.error)[:MOST_MESSAGE] or self.error
 
 
 @dataclass(slots=True)
 class StallWatch:
-    """Knows when nothing has moved for long.
+    """Detects a tool that makes no progress.
 
-    What moves is what the tool prints, while its model answers; answers of its model; and the judge's count.
+    Progress is output of the tool while its model server answers, an answer of the model, or a change at the judge.
     """
 
     listener: Listener
@@ -226,9 +225,9 @@ class StallWatch:
     _answered: int = 0
     _standing: str = ""
 
-    def over(self) -> str:
-        """Return in a sentence that it is so; empty where it isn't."""
-        if self._moved():
+    def stall(self) -> str:
+        """Return a sentence that reports a stall; empty if there is none."""
+        if self._has_progressed():
             self._since = monotonic()
         if monotonic() - self._since < self.quiet_s:
             return ""
@@ -238,18 +237,18 @@ class StallWatch:
             return ""
         return f"nothing moved for {self.quiet_s:g} s"
 
-    def _moved(self) -> bool:
+    def _has_progressed(self) -> bool:
         printed, usage = self.listener.n_bytes, self.model.usage()
-        # A tool that asks again and again, and says so, while its model's server fails, doesn't move.
-        moved = printed > self._printed and self.model.trouble() is None
+        # Printing retries while the model server fails is not progress.
+        progressed = printed > self._printed and self.model.trouble() is None
         answered = usage.requests - usage.failed
-        moved |= answered > self._answered
+        progressed |= answered > self._answered
         self._printed, self._answered = printed, max(answered, self._answered)
-        return moved
+        return progressed
 
 
 class CommandLineAgent:
-    """Plays by calling a tool."""
+    """Plays by calling a command-line tool once a turn."""
 
     starts_program = True
 
@@ -263,23 +262,23 @@ class CommandLineAgent:
         self._upstream, self._limits = upstream, limits
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag) -> Turn:
-        """Call the tool once, in the conversation of the last call where there was one."""
+        """Call the tool once, continuing the conversation of the last call if there was one."""
         workspace.home.mkdir(mode=0o700, exist_ok=True)
         judge = JudgeClient(endpoint.address, stop)
         before = judge.info()
         listener = Listener(self._tool, workspace.conversation)
-        listener.recall()
+        listener.load()
         resumed = listener.conversation
-        call = ToolTask(self._model, _prompt(resumed, before.remaining_budget), resumed)
+        task = ToolTask(self._model, _prompt(resumed, before.remaining_budget), resumed)
         with ModelProxy(self._upstream.within(workspace), workspace.model_log, workspace.report) as model:
-            progress = StallWatch(listener, model, judge, self.quiet_s)
+            watch = StallWatch(listener, model, judge, self.quiet_s)
             launch = Launch(
-                (*launched(self._program), *self._tool.arguments(call)),
+                (*launched(self._program), *self._tool.arguments(task)),
                 self._limits,
                 workspace.home,
                 lambda endpoint: self._equip(workspace.home, endpoint),
                 listener.feed,
-                lambda: model.spent() or progress.over(),
+                lambda: model.spent() or watch.stall(),
             )
             ended = run_program(launch, workspace, endpoint, model, stop)
             usage, trouble, limit = model.usage(), model.trouble(), model.spent()
@@ -291,19 +290,19 @@ class CommandLineAgent:
         else:
             end, message = _turn_end(ended, trouble, listener, workspace.transcript, submitted=submitted, spent=spent)
         if end is AgentEnd.CRASHED and resumed and not usage.generations:
-            listener.forget()  # it could not even begin: the conversation may be what is broken
+            listener.forget()  # it failed at the start: the conversation may be broken
         elif listener.conversation:
-            listener.keep()
-        return Turn(end, message, usage.figures(), ended.findings, listener.of_this_call())
+            listener.save()
+        return Turn(end, message, usage.figures(), ended.findings, listener.call_usage())
 
     def _equip(self, home: Path, endpoint: ModelAddress) -> Mapping[str, str]:
-        for place, text in self._tool.files(self._model, endpoint).items():
-            _write_into_home(home, place, text)
+        for name, text in self._tool.files(self._model, endpoint).items():
+            _write_into_home(home, name, text)
         return self._tool.environment(self._model, endpoint)
 
 
 def make_tool_agent(tool: Tool, config: AgentConfig) -> CommandLineAgent:
-    """Return the agent that plays by a tool; raise ``UsageError`` where it isn't installed or can't be set up so."""
+    """Return the agent that calls a tool; raise ``UsageError`` if the tool or an option is missing or invalid."""
     if not config.model:
         raise UsageError(f"The agent {config.name!r} needs a model: --model NAME.")
     refuse_effort(config, tool.efforts)
@@ -311,21 +310,25 @@ def make_tool_agent(tool: Tool, config: AgentConfig) -> CommandLineAgent:
     for name in ("max_turns", "quiet_s"):
         amount = config.options.get(name, 1)
         if type(amount) is not int or amount < 1:
-            raise UsageError(f"The agent {config.name!r} can't be given {name} = {amount!r}; it is a number from 1.")
-    asked = str(config.options.get("program", tool.program))
-    found = shutil.which(asked)
-    if found is None:
+            raise UsageError(
+                f"Invalid option {name} of the agent {config.name!r}: expected an integer >= 1, got {amount!r}."
+            )
+    name = str(config.options.get("program", tool.program))
+    path = shutil.which(name)
+    if path is None:
         raise UsageError(
-            f"The agent {config.name!r} needs the program {asked!r}, which was not found. Install it with: "
-            f"{tool.install}. Or name where it lies in the option 'program'."
+            f"The agent {config.name!r} needs the program {name!r}, which was not found. Install it with: "
+            f"{tool.install}. Or give its path: --option program=PATH."
         )
-    return CommandLineAgent(tool, Path(found), config, _upstream(tool, config), limits)
+    return CommandLineAgent(tool, Path(path), config, _upstream(tool, config), limits)
 
 
 def _upstream(tool: Tool, config: AgentConfig) -> ModelUpstream:
     given = {name: str(config.options.get(name, "")) for name in MODEL_OPTIONS}
     if given["model_wire"] not in {"", ApiFormat.AUTO, tool.wire}:
-        raise UsageError(f"The agent {config.name!r} speaks {tool.wire}, not {given['model_wire']}.")
+        raise UsageError(
+            f"Invalid --model-wire for the agent {config.name!r}: expected {tool.wire}, got {given['model_wire']}."
+        )
     if not given["model_url"]:
         given |= {"model_url": tool.url, "model_key": given["model_key"] or tool.key}
     upstream = upstream_of(replace(config, options={**given, "model_wire": tool.wire.value}))
@@ -343,47 +346,48 @@ def _prompt(conversation: str, remaining: int) -> str:
 def _turn_end(
     ended: ProgramEnd, trouble: int | None, listener: Listener, transcript: Path, *, submitted: bool, spent: bool
 ) -> tuple[AgentEnd, str]:
-    """Return how a call ended, and what a person would want to know of it."""
+    """Return how a call ended, and the message for the record."""
     if ended.limit:
-        return AgentEnd.CRASHED, f"the program was ended: {ended.limit}"
-    if ended.code is None and not ended.over:
+        return AgentEnd.CRASHED, f"the program was terminated: {ended.limit}"
+    if ended.code is None and not ended.stop_reason:
         return AgentEnd.STOPPED, listener.message
     if spent:
         return AgentEnd.FINISHED, listener.message
-    failed = bool(ended.code or ended.over or listener.error) or not submitted
+    failed = bool(ended.code or ended.stop_reason or listener.error) or not submitted
     if trouble is not None and failed:
         return _model_failed(trouble, listener.error)
-    if ended.over:
-        return AgentEnd.HUNG, f"the program was ended: {ended.over}"
+    if ended.stop_reason:
+        return AgentEnd.HUNG, f"the program was terminated: {ended.stop_reason}"
     if ended.code:
-        return AgentEnd.CRASHED, listener.error or last_words(ended.code, transcript)
+        return AgentEnd.CRASHED, listener.error or exit_message(ended.code, transcript)
     if not submitted:
-        return AgentEnd.GAVE_UP, listener.error or listener.message or "it ended and said nothing"
+        return AgentEnd.GAVE_UP, listener.error or listener.message or "it ended without a message"
     return AgentEnd.FINISHED, listener.message
 
 
-def _model_failed(status: int, said: str) -> tuple[AgentEnd, str]:
-    words = f" The tool says: {said}" if said else ""
+def _model_failed(status: int, error: str) -> tuple[AgentEnd, str]:
+    quoted = f" The tool says: {error}" if error else ""
     if status in TOO_MUCH:
-        return AgentEnd.LIMITED, f"The model's server takes no more requests for now (HTTP {status}).{words}"
+        return AgentEnd.LIMITED, f"The model server accepts no more requests for now (HTTP {status}).{quoted}"
     if status in WRONG_KEY:
-        return AgentEnd.UNAUTHORIZED, f"The model's server doesn't accept the key (HTTP {status}).{words}"
+        return AgentEnd.UNAUTHORIZED, f"The model server rejects the key (HTTP {status}).{quoted}"
     if status >= SERVERS_FAULT or not status:
-        return AgentEnd.UNAVAILABLE, f"The model's server fails (HTTP {status or 'gives no answer'}).{words}"
-    return AgentEnd.GAVE_UP, f"The model's server refuses the last request (HTTP {status}).{words}"
+        problem = f"fails (HTTP {status})" if status else "gives no HTTP answer"
+        return AgentEnd.UNAVAILABLE, f"The model server {problem}.{quoted}"
+    return AgentEnd.GAVE_UP, f"The model server rejected the last request (HTTP {status}).{quoted}"
 
 
-def _write_into_home(home: Path, place: str, text: str) -> None:
-    """Write a file into a home that an ended program could write, as the home's owner; follow no link in it."""
+def _write_into_home(home: Path, name: str, text: str) -> None:
+    """Write a file as the home's owner, following no link: an earlier program could write there."""
     owner = home.stat()
     path = home
-    for part in PurePosixPath(place).parent.parts:
+    for part in PurePosixPath(name).parent.parts:
         path /= part
         if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)
             path.mkdir(mode=0o700)
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-    file = path / PurePosixPath(place).name
+    file = path / PurePosixPath(name).name
     if file.is_dir() and not file.is_symlink():
         shutil.rmtree(file)
     file.unlink(missing_ok=True)

@@ -37,8 +37,8 @@ from evopolicygym.core.agent import IN_WORKSPACE, NOTES, SYSTEM
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.text import printable
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.transcripts.readers import READERS, WITHOUT, read_transcript
-from evopolicygym.records.transcripts.steps import CalledTool, ConversationStep
+from evopolicygym.records.transcripts.readers import READERS, UNREADABLE, read_transcript
+from evopolicygym.records.transcripts.steps import ConversationStep, ToolCall
 
 COMMAND = ("command", "cmd", "script")
 PATH = ("file_path", "filePath", "path", "absolute_path", "target_file", "filename")
@@ -55,7 +55,7 @@ def follow_transcript(steps: Iterable[ConversationStep], history: ShellHistory, 
             _follow(call, history, Place(file, call.line))
 
 
-def _follow(call: CalledTool, history: ShellHistory, place: Place) -> None:
+def _follow(call: ToolCall, history: ShellHistory, place: Place) -> None:
     arguments = call.arguments
     if command := _command(arguments):
         history.follow(command, place, _first(arguments, DIRECTORY))
@@ -181,7 +181,7 @@ def _roots(record: RunRecord) -> Iterator[str]:
 def _transcript(record: RunRecord, history: ShellHistory) -> None:
     agent, paths, notes = record.state.opened.agent.name, record.paths, history.material.notes
     if agent not in READERS:
-        notes.append(f"no transcript was read: {WITHOUT.get(agent, 'this agent has no reader')}")
+        notes.append(f"no transcript was read: {UNREADABLE.get(agent, 'this agent has no reader')}")
         return
     try:
         found = read_transcript(agent, paths.transcript, paths.root)

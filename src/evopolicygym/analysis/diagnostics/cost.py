@@ -12,7 +12,7 @@ from evopolicygym.analysis.run_scores import scale_of
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.run_summary import all_tokens
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.records.run_summary import summary_of
+from evopolicygym.records.run_document import summary_of
 
 POINTS = 100
 """Points from uniform random to the best that is published."""

@@ -182,14 +182,26 @@ class Resampler:
     def __init__(self, replicates: int = REPLICATES, seed: int = 0) -> None:
         self.replicates = replicates
         self._random = np.random.default_rng(seed)
-        self._draws: tuple[int, ...] = (seed, replicates)
+        self._draws: tuple[int | str, ...] = (seed, replicates)
         """The key of the next draw: the seed, the number of replicates, and the sizes of all draws so far."""
-        self._drawn: dict[tuple[Hashable, int], tuple[NDArray[Any], tuple[int, ...]]] = {}
+        self._drawn: dict[tuple[Hashable, int], tuple[NDArray[Any], tuple[int | str, ...]]] = {}
         """The counts of each case of a name, and the key of the draw."""
 
     def means(self, sample: Sample) -> Floats:
         """Return a sample's mean in each replicate."""
         return sample.mean + self._of_runs(sample) + self._of_cases(sample)
+
+    def run_means(self, sample: Sample, scores: Floats, scale: float) -> Floats:
+        """Return the scores of drawn runs in each replicate, shaped (replicates, runs): a stratified bootstrap.
+
+        ``scores`` are those of the sample's runs, and ``scale`` is what a return is multiplied by to be a score. Runs'
+        deviations from their mean are scaled as in ``means``, and all runs share the effect of the drawn cases.
+        """
+        count = len(scores)
+        effects = (scores - scores.mean()) * (math.sqrt(count / (count - 1)) if count > 1 else 1.0)
+        drawn = self._random.integers(count, size=(self.replicates, count)) if count > 1 else np.zeros((1, 1), int)
+        self._draws = (*self._draws, "runs", count)
+        return np.asarray(scores.mean() + effects[drawn] + scale * self._of_cases(sample)[:, None])
 
     def _of_cases(self, sample: Sample) -> Floats:
         """Return the effect of the drawn cases on a sample's mean, by replicate."""
@@ -242,25 +254,38 @@ def bootstrap_interval(
     """
     if not np.isfinite(replicates).all() or not math.isfinite(value):
         return Interval(math.nan, math.nan)
-    reach = float(np.quantile(np.abs(replicates - value), COVERAGE)) * t_quantile(freedom) / _NORMAL
-    reach += abs(float(replicates.mean()) - value)
+    reach = float(bootstrap_reach(np.array(value), replicates, freedom))
     low, high = value - reach, value + reach
     return Interval(max(low, bounds[0]), min(high, bounds[1])) if bounds else Interval(low, high)
 
 
-def share_interval(share: float, count: int) -> Interval:
-    """Return the interval of a mean of ``count`` independent draws between 0 and 1 of any distribution.
+def bootstrap_reach(values: Floats, replicates: Floats, freedom: float) -> Floats:
+    """Return the half-widths of the intervals of statistics, whose replicates are along the first axis."""
+    reach = np.quantile(np.abs(replicates - values), COVERAGE, axis=0) * t_quantile(freedom) / _NORMAL
+    return np.asarray(reach + np.abs(replicates.mean(axis=0) - values))
 
-    It holds every mean whose binary relative entropy from the share is at most log(2 / 0.05) / count, which never
-    covers too little (Hoeffding 1963, theorem 1), and has a width even where all draws are the same.
+
+def share_interval(share: float, count: float) -> Interval:
+    """Return the interval of a share of ``count`` independent trials, which may be an effective number.
+
+    It is Clopper and Pearson's (1934), by quantiles of the beta distribution: it never covers too little, and has a
+    width even where all trials end alike.
     """
-    means = np.linspace(0, 1, 10_001)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        parts = [
-            np.where(mass > 0, mass * np.log(mass / at), 0.0) for mass, at in ((share, means), (1 - share, 1 - means))
-        ]
-    held = means[sum(parts) <= math.log(2 / (1 - COVERAGE)) / count]
-    return Interval(min(float(held.min()), share), max(float(held.max()), share))
+    hits, tail = share * count, (1 - COVERAGE) / 2
+    low = beta_quantile(tail, hits, count - hits + 1) if hits > 0 else 0.0
+    high = 1 - beta_quantile(tail, count - hits, hits + 1) if hits < count else 1.0
+    return Interval(min(low, share), max(high, share))
+
+
+def beta_quantile(level: float, first: float, second: float) -> float:
+    """Return the quantile of the beta distribution with two positive parameters."""
+    steps = np.linspace(0.0, 1.0, 4_001)[1:-1]
+    angles = math.pi / 2 * steps**3 / (steps**3 + (1 - steps) ** 3)  # fine at both ends, where the density may be high
+    slopes = steps**2 * (1 - steps) ** 2 / (steps**3 + (1 - steps) ** 3) ** 2
+    logs = (2 * first - 1) * np.log(np.sin(angles)) + (2 * second - 1) * np.log(np.cos(angles)) + np.log(slopes)
+    density = np.exp(logs - logs.max())
+    below = (np.cumsum(density) - density / 2) / density.sum()
+    return math.sin(float(np.interp(level, below, angles))) ** 2
 
 
 def half_width(variances: Sequence[float], freedoms: Sequence[float]) -> float:

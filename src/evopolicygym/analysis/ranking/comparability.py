@@ -7,7 +7,7 @@ from typing import Any
 
 from evopolicygym.analysis.results import FURTHER, RunResult
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.options import RUN_OPTIONS, plain
+from evopolicygym.core.options import RUN_OPTIONS, format_setting
 from evopolicygym.core.rollout import brief
 
 COMPARED: Mapping[str, str] = {
@@ -91,7 +91,7 @@ def property_of(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any propert
     """Return a run's property by its name; an option's that is among the choices, or its default."""
     if name not in OPTIONS:
         return getattr(run, name)
-    return run.choices.get(name, plain(OPTIONS[name].default))
+    return run.choices.get(name, format_setting(OPTIONS[name].default))
 
 
 def comparability_notes(runs: Sequence[RunResult], by: Sequence[str], *, mix: bool) -> list[str]:

@@ -25,6 +25,8 @@ from evopolicygym.core.score import mean, normalised, rank, rank_scores
 from evopolicygym.core.task import TaskKind
 
 UNIT = (0.0, 1.0)
+BEST, KNOWN = "best", "known"
+"""Normalisation by the table's best agent, and by the best known score."""
 ONE_CASE = "Scores over a single held-out case have no standard error and no interval."
 ONE_REPEAT = "Intervals of entries with one repeat cover the choice of cases only, not what another run would do."
 
@@ -136,7 +138,8 @@ def leaderboard(
 ) -> Leaderboard:
     """Return the leaderboard of a table.
 
-    Scores are normalised by the best agent of the table, or by the best entry of another kind such as ``reference``. An
+    Scores are normalised by the best agent of the table, by the best entry of another kind such as ``reference``, or
+    with ``known`` from the better of random and idle play, 0, to the best known score, 1, without clipping. An
     entry that lacks tasks is ranked against the complete ones, which don't notice it; with ``partial`` all are ranked
     together on what they have.
     """
@@ -155,19 +158,32 @@ class TaskScale:
     """The ends of the normalised scale of a task."""
 
     low: float
-    """Uniform random's mean."""
+    """Uniform random's mean; on the known scale the better one of random and idle play."""
     best: float
     """Above ``low``."""
     of: tuple[Entry, ...]
-    """The entries whose best it is."""
+    """The entries whose best it is; none on the known scale."""
+    is_clipped: bool = True
+    """Whether scores below 0 and above 1 count as 0 and 1."""
+
+    def value(self, mean: float) -> float:
+        """Return a normalised score."""
+        if self.is_clipped:
+            return normalised(_number(mean), self.low, self.best)
+        return (_number(mean) - self.low) / (self.best - self.low)
 
 
 def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str = AGENT) -> TaskScale | None:
     """Return the scale of a task: up to the best of the agents that count, or of all entries of another kind.
 
-    ``counts`` comes from ``ranked_among``; if none of its agents is above uniform random, all agents of the task count.
-    None without uniform random, or if no agent is above it.
+    ``kind`` may also be ``best``, for agents, or ``known``, for the scale that no table changes. ``counts`` comes from
+    ``ranked_among``; if none of its agents is above uniform random, all agents of the task count. None without uniform
+    random, or if no agent is above it.
     """
+    if kind == KNOWN:
+        known = next((row.known for row in table.tasks if row.name == task), None)
+        return TaskScale(known.low, known.best, (), is_clipped=False) if known else None
+    kind = AGENT if kind == BEST else kind
     if table.anchor is None or task not in table.anchor.cells:
         return None
     low = table.anchor.cells[task].mean
@@ -187,11 +203,11 @@ class _LeaderboardBuilder:
         self._table = table
         self._partial = partial
         self._counts = ranked_among(table, partial=partial)
-        self._best_kind = AGENT if normalise == "best" else normalise
-        if not any(entry.kind == self._best_kind for entry in table.entries) and normalise != "best":
+        self._best_kind = AGENT if normalise == BEST else normalise
+        if not any(entry.kind == self._best_kind for entry in table.entries) and normalise not in {BEST, KNOWN}:
             raise UsageError(
-                f"Invalid normalisation {normalise!r}: the table has no entry of this kind. Use --normalise best, or "
-                "add a shipped table with such entries."
+                f"Invalid normalisation {normalise!r}: the table has no entry of this kind. Use --normalise best or "
+                "known, or add a shipped table with such entries."
             )
         self._replicates = {
             (entry.label, name): resampler.means(cell.sample)
@@ -224,7 +240,10 @@ class _LeaderboardBuilder:
             how = "ranked with the others" if self._partial else "ranked against the complete ones, and without a place"
             yield f"Entries that lack tasks have means over what they have (coverage); they are {how}."
         if bare := self._without_scale():
-            yield f"No {self._best_kind} is above uniform random on {', '.join(bare)}: no normalised score there."
+            why = "No best known score" if self._best_kind == KNOWN else f"No {self._best_kind} is above uniform random"
+            yield f"{why} on {', '.join(bare)}: no normalised score there."
+        if self._best_kind == KNOWN:
+            yield "Normalised scores: 0 is the better one of random and idle play, 1 the best known score; not clipped."
         repeats = {len(cell.runs) for entry in self._table.entries for cell in entry.cells.values() if cell.runs}
         if repeats and min(repeats) == 1:
             yield ONE_REPEAT
@@ -237,6 +256,8 @@ class _LeaderboardBuilder:
 
     def _without_scale(self) -> list[str]:
         """Return the tasks with uniform random that some entry could be the best of, and none is above it."""
+        if self._best_kind == KNOWN:
+            return [task.name for task in self._table.tasks if task.known is None]
         anchor = self._table.anchor
         possible = {name for entry in self._table.entries if entry.kind == self._best_kind for name in entry.cells}
         names = [task.name for task in self._table.tasks if anchor and task.name in possible & anchor.cells.keys()]
@@ -283,15 +304,18 @@ class _LeaderboardBuilder:
         scale = scale_on(self._table, task, self._counts, self._best_kind)
         if scale is None:
             return None
-        low, bests = scale.low, scale.of
-        value = normalised(_number(entry.cells[task].mean), low, scale.best)
-        top = np.max([_worth(self._replicates[entry.label, task]) for entry in bests], axis=0)
+        value = scale.value(entry.cells[task].mean)
         own = _worth(self._replicates[entry.label, task])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            over = np.where(top > low, np.clip((own - low) / (top - low), 0, 1), 0.0)
+        if scale.is_clipped:
+            top = np.max([_worth(self._replicates[entry.label, task]) for entry in scale.of], axis=0)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                over = np.where(top > scale.low, np.clip((own - scale.low) / (top - scale.low), 0, 1), 0.0)
+        else:
+            over = (own - scale.low) / (scale.best - scale.low)
         self._norms[entry.label, task] = np.nan_to_num(over)
-        rivals = [entry, *(rival for rival in bests if rival is not entry)]
-        interval = bootstrap_interval(value, self._norms[entry.label, task], _freedom(rivals, task), UNIT)
+        rivals = [entry, *(rival for rival in scale.of if rival is not entry)]
+        bounds = UNIT if scale.is_clipped else None
+        interval = bootstrap_interval(value, self._norms[entry.label, task], _freedom(rivals, task), bounds)
         return Score(value, interval if _has_interval(entry) else None)
 
     def _standing(self, entry: Entry, scores: Mapping[str, TaskScore], complete: bool) -> Standing:  # noqa: FBT001
@@ -318,24 +342,30 @@ class _LeaderboardBuilder:
 
     def _rank_mean(self, entry: Entry, scores: Mapping[str, TaskScore], names: Sequence[str]) -> Score:
         value = fmean(scores[name].rank_score.value for name in names)
-        return Score(value, self._interval(entry, value, names, self._ranks))
+        return Score(value, self._interval(entry, value, names, self._ranks, UNIT))
 
     def _norm_mean(self, entry: Entry, scores: Mapping[str, TaskScore], names: Sequence[str]) -> Score | None:
         known = {name: score for name in names if (score := scores[name].normalised) is not None}
         if not known:
             return None
         value = fmean(score.value for score in known.values())
-        return Score(value, self._interval(entry, value, list(known), self._norms))
+        bounds = None if self._best_kind == KNOWN else UNIT
+        return Score(value, self._interval(entry, value, list(known), self._norms, bounds))
 
     def _interval(
-        self, entry: Entry, value: float, names: Sequence[str], replicates: Mapping[tuple[str, str], Floats]
+        self,
+        entry: Entry,
+        value: float,
+        names: Sequence[str],
+        replicates: Mapping[tuple[str, str], Floats],
+        bounds: tuple[float, float] | None,
     ) -> Interval | None:
         if not _has_interval(entry):
             return None
         each = [replicates[entry.label, name] for name in names]
         freedoms = [_freedom(self._rivals(entry, name), name) for name in names]
         freedom = joint_freedom([float(replicates.var()) for replicates in each], freedoms)
-        return bootstrap_interval(value, np.mean(each, axis=0), freedom, UNIT)
+        return bootstrap_interval(value, np.mean(each, axis=0), freedom, bounds)
 
     def _tiered(self, ordered: Sequence[Standing]) -> Iterable[Standing]:
         """Yield the standings with place and tier: entries that can't be distinguished from its best are in a tier."""

@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from evopolicygym.analysis.effects.estimate import half_width_at, half_widths, holm, p_value
 from evopolicygym.analysis.ranking.bootstrap import (
+    COVERAGE,
     Floats,
     Interval,
     Resampler,
     Sample,
     bootstrap_interval,
-    half_width,
     interval_coverage,
     joint_freedom,
     share_interval,
@@ -23,6 +24,11 @@ from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
 from evopolicygym.core.errors import UsageError
 
 Verdict = Literal["first", "second", "neither"]
+LEVEL = 1 - COVERAGE
+HOLM = (
+    "A task's better entry is named by p-values that Holm (1979) adjusts over all tasks: of two equal agents, at most "
+    "one comparison in 20 names any task. Intervals are of one task each."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +55,16 @@ class TaskDifference:
     """Whether both were played on the same cases."""
     improvement: float
     """Share of pairs of repeats in which the first is better, ties half, on the cases that were played."""
+    improvement_interval: Interval | None
+    """None if both have only a published mean."""
     normalised: float | None
     """The difference over the scale, from uniform random to the best agent; not clipped, so it may be beyond 1."""
     most: CaseDifference | None
     """The case on which they differ most; None if they weren't played on the same."""
+    p: float | None = None
+    """Two-sided, of no difference; None with fewer than two repeats of each."""
+    p_holm: float | None = None
+    """The p-value, adjusted by Holm over all tasks of the comparison."""
 
     @property
     def is_repeated(self) -> bool:
@@ -66,10 +78,10 @@ class TaskDifference:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Which entry is better by the interval; None with fewer than two repeats of each."""
-        if self.interval is None or not self.is_repeated:
+        """Which entry is better by the adjusted p-value; None with fewer than two repeats of each."""
+        if self.p_holm is None:
             return None
-        return "first" if self.interval.low > 0 else "second" if self.interval.high < 0 else "neither"
+        return "neither" if self.p_holm >= LEVEL else "first" if self.difference > 0 else "second"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +114,10 @@ class Pairing:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes for readers."""
+        notes = (*self.of_table, HOLM) if sum(task.p is not None for task in self.tasks) > 1 else self.of_table
         if not any(task.covers == "cases" for task in self.tasks):
-            return self.of_table
-        return (*self.of_table, ONE_REPEAT, "Tasks with fewer than two repeats of each entry have no verdict.")
+            return notes
+        return (*notes, ONE_REPEAT, "Tasks with fewer than two repeats of each entry have no verdict.")
 
 
 def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | None = None) -> Pairing:
@@ -126,12 +139,14 @@ def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | N
         )
     counts = ranked_among(table, partial=False)
     scales = {name: scale for name in names if (scale := scale_on(table, name, counts))}
-    tasks = [_difference(name, entry.cells[name], other.cells[name], scales.get(name)) for name in names]
+    tasks = _adjust_p_values(
+        [_difference(name, entry.cells[name], other.cells[name], scales.get(name)) for name in names]
+    )
     notes = table.notes
     if unscored := [name for name in both if name not in names]:
         notes = (*notes, f"Left out, as one of both has no score there: {', '.join(unscored)}.")
     return Pairing(
-        entry, other, tuple(sorted(tasks, key=_sort_key, reverse=True)), _improvement_over(entry, other, tasks),
+        entry, other, tuple(sorted(tasks, key=_sort_key, reverse=True)), _improvement_over(tasks),
         _normalised(entry, other, scales, resampler or Resampler()), notes,
     )  # fmt: skip
 
@@ -141,22 +156,32 @@ def _sort_key(task: TaskDifference) -> tuple[float, float]:
     return (abs(task.normalised) if task.normalised is not None else 0.0), size
 
 
+def _adjust_p_values(tasks: Sequence[TaskDifference]) -> list[TaskDifference]:
+    adjusted = iter(holm([task.p for task in tasks if task.p is not None]))
+    return [replace(task, p_holm=None if task.p is None else next(adjusted)) for task in tasks]
+
+
 def _difference(name: str, cell: Cell, other: Cell, scale: TaskScale | None) -> TaskDifference:
-    interval, paired, most = None, False, None
+    interval, paired, most, p = None, False, None, None
+    difference, share = cell.mean - other.mean, improvement(_means(cell), _means(other))
     if cell.sample and other.sample:
         both = _paired_returns(cell.sample, other.sample)
         paired = both is not None
         if cell.sample.is_estimable and other.sample.is_estimable:
-            reach = _reach(cell.sample, other.sample, both)
-            interval = Interval(cell.mean - other.mean - reach, cell.mean - other.mean + reach)
+            levels = _half_widths(cell.sample, other.sample, both)
+            reach = half_width_at(LEVEL, levels)
+            interval = Interval(difference - reach, difference + reach)
+            if cell.is_repeated and other.is_repeated:
+                p = p_value(difference, levels) if difference else 1.0
         if both is not None:
             apart = both[0].mean(axis=0) - both[1].mean(axis=0)
             at = int(np.argmax(np.abs(apart)))
             most = CaseDifference(at, float(apart[at]))
     return TaskDifference(
-        name, cell.mean, other.mean, cell.mean - other.mean, interval, (_repeats(cell), _repeats(other)), paired,
-        improvement=_improvement(_means(cell), _means(other)),
-        normalised=_norm_difference(cell, other, scale) if scale else None, most=most,
+        name, cell.mean, other.mean, difference, interval, (_repeats(cell), _repeats(other)), paired,
+        improvement=share,
+        improvement_interval=improvement_interval(share, [(_repeats(cell), _repeats(other))]),
+        normalised=_norm_difference(cell, other, scale) if scale else None, most=most, p=p,
     )  # fmt: skip
 
 
@@ -167,15 +192,15 @@ def _paired_returns(sample: Sample, other: Sample) -> tuple[Floats, Floats] | No
     return sample.blocks[0].returns, other.blocks[0].returns
 
 
-def _reach(first: Sample, other: Sample, both: tuple[Floats, Floats] | None) -> float:
-    """Return the half-width of the interval of two means' difference; cases that both played cancel out."""
+def _half_widths(first: Sample, other: Sample, both: tuple[Floats, Floats] | None) -> Floats:
+    """Return the half-widths of the intervals of two means' difference by level; cases that both played cancel out."""
     variance = first.standard_error**2 + other.standard_error**2
     cases = min(block.returns.shape[1] for sample in (first, other) for block in sample.blocks)
     if both is not None and cases > 1:
         variance -= 2 * float(np.cov(both[0].mean(axis=0), both[1].mean(axis=0))[0, 1]) / cases
     of_runs = [first.of_runs, other.of_runs]
     of_cases = max(0.0, variance - sum(part for part, _ in of_runs))
-    return half_width([of_cases, *(part for part, _ in of_runs)], [cases - 1, *(freedom for _, freedom in of_runs)])
+    return half_widths([of_cases, *(part for part, _ in of_runs)], [cases - 1, *(freedom for _, freedom in of_runs)])
 
 
 def _repeats(cell: Cell) -> int:
@@ -186,21 +211,33 @@ def _means(cell: Cell) -> Floats:
     return cell.sample.runs if cell.sample else np.array([cell.mean])
 
 
-def _improvement(first: Floats, other: Floats) -> float:
+def improvement(first: Floats, other: Floats) -> float:
     """Return the share of pairs in which the first is better, ties half."""
     better, same = first[:, None] > other[None, :], first[:, None] == other[None, :]
     return float((better + same / 2).mean())
 
 
-def _improvement_over(first: Entry, other: Entry, tasks: Sequence[TaskDifference]) -> Score:
-    """Return the mean over tasks, with the interval that repeats give: each is drawn anew, on the same cases.
-
-    On a task with m repeats on the side that has fewer, the share is a mean of means of m independent pairs, so what
-    bounds the mean of m draws between 0 and 1 per task bounds it too (Hoeffding 1963, theorem 1 and section 5b).
-    """
+def _improvement_over(tasks: Sequence[TaskDifference]) -> Score:
+    """Return the mean over tasks, with the interval that repeats give: each is drawn anew, on the same cases."""
     value = float(np.mean([task.improvement for task in tasks]))
-    repeats = [len(s.runs) for task in tasks for entry in (first, other) if (s := entry.cells[task.task].sample)]
-    return Score(value, share_interval(value, len(tasks) * min(repeats)) if repeats else None)
+    return Score(value, improvement_interval(value, [task.repeats for task in tasks]))
+
+
+def improvement_interval(share: float, repeats: Sequence[tuple[int, int]]) -> Interval | None:
+    """Return the interval of a mean over tasks of shares of pairs of repeats; None without repeats.
+
+    With m and n repeats, a task's share has about the variance p (1 - p) (1 + 2 / 3 (N - 1)) / (m n), N = (m + n) / 2:
+    the formula of Hanley and McNeil (1982) as Newcombe (2006) has it, at its largest. The mean over tasks is then as
+    certain as a share of so many independent trials, whose interval is Clopper and Pearson's. A published mean is
+    taken as exact.
+    """
+    variances = []
+    for first, second in repeats:
+        if first and second:
+            variances.append((1 + 2 / 3 * ((first + second) / 2 - 1)) / (first * second))
+        elif most := max(first, second):
+            variances.append(1 / most)
+    return share_interval(share, len(repeats) ** 2 / sum(variances)) if variances else None
 
 
 def _freedom(first: Cell, other: Cell) -> float:

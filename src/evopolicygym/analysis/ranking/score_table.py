@@ -8,7 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, PublishedEntry, PublishedTable
+from evopolicygym.analysis.published.score_tables import (
+    AGENT,
+    ANCHOR,
+    PublishedEntry,
+    PublishedTable,
+    PublishedTask,
+)
 from evopolicygym.analysis.ranking.bootstrap import Interval, Sample, held_out_sample
 from evopolicygym.analysis.ranking.comparability import (
     OF_ENTRIES,
@@ -20,6 +26,7 @@ from evopolicygym.analysis.ranking.comparability import (
     property_of,
     shared_seeds,
 )
+from evopolicygym.analysis.ranking.known_scale import KnownScale, KnownScores, known_scale
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.isolation import Isolation, is_unverified
@@ -45,6 +52,8 @@ class TaskRow:
     kind: TaskKind
     idle: Anchor | None = None
     """The idle action's mean, if a run's record has it."""
+    known: KnownScale | None = None
+    """From the better of random and idle play to the best known score; None if either is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,13 +328,18 @@ def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iter
 
 def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
     """Return the tasks of the shipped tables where there are some, else those of the runs."""
-    idle = {run.task: run.idle_anchor for run in runs}
-    found = {
-        name: TaskRow(name, of.family, of.kind, idle.get(name)) for table in shipped for name, of in table.tasks.items()
-    }
+    played = {run.task: run for run in runs}
+
+    def row(name: str, of: PublishedTask | RunResult) -> TaskRow:
+        run = played.get(name)
+        scores = KnownScores(run.random_anchor, run.idle_anchor, run.reference_anchor) if run else None
+        idle = run.idle_anchor if run else None
+        return TaskRow(name, of.family, of.kind, idle, known_scale(name, of.game, scores))
+
+    found = {name: row(name, of) for table in shipped for name, of in table.tasks.items()}
     if not found:
-        found = {run.task: TaskRow(run.task, run.family, run.kind, run.idle_anchor) for run in runs}
-        return tuple(sorted(found.values(), key=lambda task: (task.family, task.name)))
+        rows = (row(name, run) for name, run in played.items())
+        return tuple(sorted(rows, key=lambda task: (task.family, task.name)))
     return tuple(found.values())
 
 

@@ -9,7 +9,7 @@ from evopolicygym.analysis.ranking.bootstrap import HELD_OUT, Interval
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standing, TaskScore, mean_reported
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.score_table import Entry, TaskRow
-from evopolicygym.analysis.tables.table import Cell, Column, Ends, Number, Table
+from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Ends, Number, Table
 from evopolicygym.core.text import decimals
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
@@ -144,7 +144,8 @@ def pairing_table(pair: Pairing) -> Table:
     """Return two entries task by task, first where they differ most."""
     columns = [
         _column("task"), _column("first", "A"), _column("second", "B"), _column("difference", "A - B"),
-        _column("covers", "interval covers"), _column("normalised", "normalised"), _column("improvement", "P(A > B)"),
+        _column("covers", "interval covers"), _column("normalised", "normalised"),
+        _column("improvement", "P(A > B)"), _column("p_holm", "p (Holm)"),
         _column("cases"), _column("case", "most on case"), _column("case_difference", "by"),
         _column("told_apart", "better"),
     ]  # fmt: skip
@@ -152,7 +153,9 @@ def pairing_table(pair: Pairing) -> Table:
         (
             task.task, Number(task.first, None), Number(task.second, None),
             Number(task.difference, None, interval=task.interval),
-            task.covers, None if task.normalised is None else Number(task.normalised), Number(task.improvement, 2),
+            task.covers, None if task.normalised is None else Number(task.normalised),
+            Number(task.improvement, 2, interval=task.improvement_interval),
+            None if task.p_holm is None else Number(max(task.p_holm, SMALLEST_SHOWN), 4),
             "paired" if task.paired else "not paired", task.most.case if task.most else None,
             Number(task.most.difference, None) if task.most else None,
             None if task.verdict is None else _VERDICTS[task.verdict],
@@ -213,6 +216,9 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
                 "verdict": task.verdict,
                 "paired": task.paired,
                 "probability_of_improvement": task.improvement,
+                "improvement_interval": _ends(task.improvement_interval),
+                "p": task.p,
+                "p_holm": task.p_holm,
                 "normalised_difference": task.normalised,
                 "most": {"case": task.most.case, "difference": task.most.difference} if task.most else None,
             }

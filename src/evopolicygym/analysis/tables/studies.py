@@ -7,9 +7,7 @@ from evopolicygym.analysis.effects.effects import Effects, LevelDifference
 from evopolicygym.analysis.effects.estimate import MeanEstimate
 from evopolicygym.analysis.headroom.headroom import Headroom, KnownScore, TaskHeadroom
 from evopolicygym.analysis.headroom.spread import EntrySpread
-from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
-
-SMALLEST_SHOWN = 0.0001
+from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Number, Table
 
 
 def effects_tables(found: Effects) -> list[Table]:

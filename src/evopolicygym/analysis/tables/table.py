@@ -9,6 +9,9 @@ from evopolicygym.analysis.ranking.bootstrap import Interval
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.text import decimals, printable
 
+SMALLEST_SHOWN = 1e-4
+"""Smaller p-values are shown as this."""
+
 
 @dataclass(frozen=True, slots=True)
 class Number:

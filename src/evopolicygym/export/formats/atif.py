@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
 from evopolicygym.export.schema.tables import RunTables
-from evopolicygym.records.run_summary import summary_of
-from evopolicygym.records.transcripts.readers import READERS, WITHOUT, ReadTranscript, read_transcript
+from evopolicygym.records.run_document import summary_of
+from evopolicygym.records.transcripts.readers import READERS, UNREADABLE, Transcript, read_transcript
 from evopolicygym.records.transcripts.steps import ConversationStep, StepSource
 from evopolicygym.version import __version__
 
@@ -36,7 +36,7 @@ class Exporter(BaseExporter):
         """Write a run's trajectory, or note why there is none."""
         paths, agent = run.record.paths, run.record.state.opened.agent.name
         if agent not in READERS:
-            self.notes.append(f"{run.row.run} is left out: {WITHOUT.get(agent, 'its transcript has no reader')}.")
+            self.notes.append(f"{run.row.run} is left out: {UNREADABLE.get(agent, 'its transcript has no reader')}.")
             return
         found = read_transcript(agent, paths.transcript, paths.root)
         if found is None or not found.steps:
@@ -60,7 +60,7 @@ class Exporter(BaseExporter):
             part.unlink()
 
 
-def trajectory(run: RunTables, found: ReadTranscript) -> dict[str, Any]:
+def trajectory(run: RunTables, found: Transcript) -> dict[str, Any]:
     """Return a run's trajectory as JSON has it; what the run was and what came of it is its ``extra``."""
     opened, usage = run.record.state.opened, summary_of(run.record).usage
     extra = {"label": opened.agent.label or None, "effort": opened.agent.effort or None}

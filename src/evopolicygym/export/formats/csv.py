@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.export.exporters import RowWriter, TablesExporter
 from evopolicygym.export.schema.columns import columns
 from evopolicygym.export.schema.rows import TABLES
-from evopolicygym.records.jsontext import dumps
 
 
 class CsvFileWriter(RowWriter):

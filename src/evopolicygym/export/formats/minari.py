@@ -22,7 +22,7 @@ from evopolicygym.export.exporters import BaseExporter, WrittenFile, needs, repl
 from evopolicygym.export.schema.rows import EpisodeRow
 from evopolicygym.export.schema.steps import episode_steps, spaces
 from evopolicygym.export.schema.tables import RunTables
-from evopolicygym.records.playback import Step
+from evopolicygym.records.trajectories import Step
 
 with needs("The export format 'minari'"):
     import gymnasium

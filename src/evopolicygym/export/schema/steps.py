@@ -9,21 +9,21 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import RunState
 from evopolicygym.core.spaces import Dict, Space, Text, Tuple, from_schema
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.export.schema.columns import Json, Numbers
 from evopolicygym.export.schema.rows import EpisodeRow, StepRow
-from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.playback import Step, steps
+from evopolicygym.records.trajectories import Step, read_steps
 
 
 def episode_steps(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator[Step] | None:
     """Return an episode's steps as they were recorded; None where none were, or their files are gone."""
     if episode.submission is None:
-        directory = paths.evaluated(Split(episode.split), episode.checkpoint, episode.position)
+        directory = paths.hidden_episode(Split(episode.split), episode.checkpoint, episode.position)
     else:
         number = state.submissions[episode.submission].first_global_episode + episode.position
-        directory = paths.trained(episode.submission, number)
-    found = steps(directory, *spaces(state), root=paths.root)
+        directory = paths.train_episode(episode.submission, number)
+    found = read_steps(directory, *spaces(state), root=paths.root)
     return None if found is None else _as_many(found, episode, str(directory))
 
 

@@ -19,9 +19,8 @@ from evopolicygym.core.text import printable
 from evopolicygym.export.schema.columns import ColumnSchema, ValueKind, columns
 from evopolicygym.export.schema.rows import STEPS, EpisodeRow, Row, RunRow, StepRow, SubmissionRow
 from evopolicygym.export.schema.steps import json_text, step_rows
-from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_names import experiment_name, find_runs
-from evopolicygym.records.run_summary import summary_of
+from evopolicygym.records.reader import RunRecord, experiment_name, find_runs, read_run
+from evopolicygym.records.run_document import summary_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What agents said and did, read from the transcripts in records: a reader for each format that tools print."""
+"""Readers of agents' transcripts, a module for each format."""

@@ -1,7 +1,7 @@
 """Claude Code's ``--output-format stream-json``, which Qwen Code prints too.
 
-A model's answer comes in several events, a block each, with one message id. Of its tokens the input alone is reported:
-the output is counted when the answer begins.
+A model's answer comes in several events, each with a block and all with the same message id. Only input tokens are
+taken: the output tokens are counted when the answer begins.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from evopolicygym.records.transcripts.steps import ConversationStep, Conversatio
 
 
 def read(event: Mapping[str, Any], steps: ConversationSteps) -> None:
-    """Add what an event says."""
+    """Add an event."""
     match event["type"]:
         case "system":
             steps.version = event.get("claude_code_version") or event.get("qwen_code_version") or steps.version
@@ -24,7 +24,7 @@ def read(event: Mapping[str, Any], steps: ConversationSteps) -> None:
 
 
 def _assistant(message: Mapping[str, Any], steps: ConversationSteps, time: str) -> None:
-    step = _step_of(message.get("id"), steps, time)
+    step = _step_for(message.get("id"), steps, time)
     step.model = str(message.get("model") or "")
     for block in message["content"]:
         match block["type"]:
@@ -42,11 +42,11 @@ def _assistant(message: Mapping[str, Any], steps: ConversationSteps, time: str) 
         }
 
 
-def _step_of(message_id: object, steps: ConversationSteps, time: str) -> ConversationStep:
-    """Return the step of a message id, which goes on where it is the id of the step before."""
-    if message_id and steps.spoken_id == message_id:
+def _step_for(message_id: object, steps: ConversationSteps, time: str) -> ConversationStep:
+    """Return the step of a message: the latest step if it has the same id, else a new step."""
+    if message_id and steps.message_id == message_id:
         return steps.steps[-1]
-    steps.spoken_id = message_id
+    steps.message_id = message_id
     return steps.add(StepSource.AGENT, time=time)
 
 
@@ -54,7 +54,7 @@ def _user(content: object, steps: ConversationSteps, time: str) -> None:
     if isinstance(content, str):
         steps.add(StepSource.USER, content, time)
         return
-    assert isinstance(content, list)  # noqa: S101 - anything else is no such event, and is left out as such
+    assert isinstance(content, list)  # noqa: S101 - the caller skips other events
     for block in content:
         if block["type"] == "tool_result":
             steps.result(block["tool_use_id"], block["content"], is_error=bool(block.get("is_error")))

@@ -1,4 +1,4 @@
-"""Codex's ``exec --json``: an item for each thing that was said or done. It tells no times, and tokens by the turn."""
+"""Codex's ``exec --json``: an item for each message or action, without times, and with tokens for each turn only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from evopolicygym.records.transcripts.steps import ConversationSteps, StepSource
 
 NOT_ARGUMENTS = frozenset({"id", "type", "status", "aggregated_output", "exit_code", "result", "error"})
-"""Keys of an item that say what came of it."""
+"""Keys of an item that are not arguments of its call."""
 
 
 def read(event: Mapping[str, Any], steps: ConversationSteps) -> None:
-    """Add what an event says: items count once they are completed."""
+    """Add an event; items are added once they are completed."""
     match event["type"]:
         case "item.completed":
             _item(event["item"], steps)
@@ -31,6 +31,6 @@ def _item(item: Mapping[str, Any], steps: ConversationSteps) -> None:
         case kind:
             arguments = {name: value for name, value in item.items() if name not in NOT_ARGUMENTS}
             step = steps.latest()
-            made = steps.call(step, kind, arguments, item["id"])
-            came = next((item[name] for name in ("aggregated_output", "result", "error") if item.get(name)), "")
-            steps.result(made, came, is_error=item.get("status") == "failed" or bool(item.get("exit_code")))
+            call_id = steps.call(step, kind, arguments, item["id"])
+            result = next((item[name] for name in ("aggregated_output", "result", "error") if item.get(name)), "")
+            steps.result(call_id, result, is_error=item.get("status") == "failed" or bool(item.get("exit_code")))

@@ -1,4 +1,4 @@
-"""Gemini CLI's ``-o stream-json``: messages in pieces, calls and results apart. It tells tokens by the session."""
+"""Gemini CLI's ``-o stream-json``: messages in pieces, calls and results separately, tokens for the session only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from evopolicygym.records.transcripts.steps import ConversationSteps, StepSource
 
 
 def read(event: Mapping[str, Any], steps: ConversationSteps) -> None:
-    """Add what an event says."""
+    """Add an event."""
     time = str(event.get("timestamp") or "")
     match event["type"]:
         case "message" if event["role"] == "assistant":

@@ -1,4 +1,4 @@
-"""Transcripts that agents of ours keep: of ``neutral``, and of the optimisers that ask a model."""
+"""Transcripts that agents of this package write: ``neutral``, and the optimisers that call a model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from evopolicygym.records.transcripts.steps import ConversationSteps, StepSource
 
 
 def read(event: Mapping[str, Any], steps: ConversationSteps) -> None:
-    """Add what a line says."""
+    """Add an event."""
     time = event["time"]
     match event["role"]:
         case "assistant":
@@ -15,13 +15,13 @@ def read(event: Mapping[str, Any], steps: ConversationSteps) -> None:
             for command in event.get("commands") or ():
                 steps.call(step, "bash", {} if command is None else {"command": command})
         case "tool":
-            asked = next(one for one in reversed(steps.steps) if one.source is StepSource.AGENT)
-            steps.result(asked.calls[len(asked.results)].id, event["text"])
+            caller = next(step for step in reversed(steps.steps) if step.source is StepSource.AGENT)
+            steps.result(caller.calls[len(caller.results)].id, event["text"])
         case "user":
             steps.add(StepSource.USER, event["text"], time)
         case "judge":
-            played = {name: value for name, value in event.items() if name not in {"time", "role"}}
+            evaluation = {name: value for name, value in event.items() if name not in {"time", "role"}}
             step = steps.latest(time)
-            steps.result(steps.call(step, "evaluate", {}), played)
+            steps.result(steps.call(step, "evaluate", {}), evaluation)
         case _:
             steps.add(StepSource.SYSTEM, event["text"], time)

@@ -1,4 +1,4 @@
-"""Kimi Code's ``--output-format stream-json``: the messages of a chat, as OpenAI's interface has them."""
+"""Kimi Code's ``--output-format stream-json``: chat messages in the format of OpenAI's API."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from evopolicygym.records.transcripts.steps import ConversationSteps, StepSource
 
 
 def read(event: Mapping[str, Any], steps: ConversationSteps) -> None:
-    """Add what a message says; lines of other kinds, such as how to resume, say nothing."""
+    """Add a message; other lines, such as hints on how to resume, are ignored."""
     match event.get("role"):
         case "assistant":
             step = steps.add(StepSource.AGENT, as_text(event.get("content")))

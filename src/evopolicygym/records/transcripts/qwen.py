@@ -1,4 +1,4 @@
-"""Qwen Code's ``-o stream-json``: Claude Code's format, but that its input tokens hold those that were cached."""
+"""Qwen Code's ``-o stream-json``: Claude Code's format, except that input tokens include cached ones."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from evopolicygym.records.transcripts.steps import ConversationSteps
 
 
 def read(event: Mapping[str, Any], steps: ConversationSteps) -> None:
-    """Add what an event says."""
+    """Add an event."""
     claude_code.read(event, steps)
     if event["type"] == "assistant" and (usage := event["message"].get("usage")):
         steps.steps[-1].usage = {

@@ -1,7 +1,7 @@
-"""Which agent's transcript is read how, and which is not; reading one whole.
+"""Reading an agent's transcript by the reader of its format.
 
-A reader is a file of this folder with a function ``read(event, steps)``, which raises as it likes at what is not as
-expected: such a line is left out and counted.
+A reader is a module of this folder with a function ``read(event, steps)``. It may raise for an unexpected event: the
+line is skipped and counted.
 """
 
 import json
@@ -27,41 +27,41 @@ READERS: Mapping[str, Read] = {
     "openevolve": harness.read,
     "qwen": qwen.read,
 }
-"""By the agent's name."""
-WITHOUT: Mapping[str, str] = {
-    "acp": "its client prints events of its own",
-    "command": "a program of its user's prints what it likes",
-    "function": "a function keeps none",
+"""Readers by the agent's name."""
+UNREADABLE: Mapping[str, str] = {
+    "acp": "its client prints its own events",
+    "command": "it is a user's program, with any output",
+    "function": "a function writes none",
     "inspect_ai": "Inspect keeps its own log",
-    "mini_swe_agent": "it prints its conversation as text for people",
-    "outside": "an agent from outside keeps its own",
-    "policy": "it asks no model",
-    "random": "it asks no model",
-    "random_search": "it asks no model",
-    "reference": "it asks no model",
-    "scripted": "it asks no model",
-    "shell": "a person in a shell keeps none",
-    "tuner": "it asks no model",
+    "mini_swe_agent": "it prints its conversation as plain text",
+    "outside": "an external agent keeps its own",
+    "policy": "it calls no model",
+    "random": "it calls no model",
+    "random_search": "it calls no model",
+    "reference": "it calls no model",
+    "scripted": "it calls no model",
+    "shell": "a person in a shell writes none",
+    "tuner": "it calls no model",
 }
-"""Agents of ours whose transcripts are not read, and why."""
-MOST_BYTES = 65 << 20
-"""Of a transcript that is read: the most that a record keeps of one."""
-LONGEST_LINE = 8 << 20
-"""Bytes; of a longer line the rest is left out."""
+"""Agents of this package whose transcripts are not read, and why."""
+MAX_BYTES = 65 << 20
+"""Bytes of a transcript that are read, which is the most that a run keeps."""
+MAX_LINE = 8 << 20
+"""Bytes of a line; longer lines are split."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReadTranscript:
-    """A transcript that was read."""
+class Transcript:
+    """The steps of a transcript."""
 
     steps: list[ConversationStep]
     version: str
     unread: int
-    """Lines that are no event of the tool's: warnings that it prints, and what its reader doesn't know."""
+    """The number of skipped lines: warnings, and events that the reader doesn't know."""
 
 
-def read_transcript(agent: str, path: Path, root: Path) -> ReadTranscript | None:
-    """Return what the transcript of an agent says; None where there is none. The agent must be one of ``READERS``."""
+def read_transcript(agent: str, path: Path, root: Path) -> Transcript | None:
+    """Return an agent's transcript; None if it doesn't exist. The agent must be a key of ``READERS``."""
     read, steps, unread = READERS[agent], ConversationSteps(), 0
     try:
         for steps.line, line in enumerate(_lines(path, root), 1):
@@ -73,12 +73,12 @@ def read_transcript(agent: str, path: Path, root: Path) -> ReadTranscript | None
         return None
     except (OSError, RecordError) as error:
         raise RecordError(f"{path}: {error}") from error
-    return ReadTranscript(steps.steps, steps.version, unread)
+    return Transcript(steps.steps, steps.version, unread)
 
 
 def _lines(path: Path, root: Path) -> Iterator[bytes]:
-    left = MOST_BYTES
+    left = MAX_BYTES
     with regular_file.reader(path, root) as file:
-        while left > 0 and (line := file.readline(LONGEST_LINE)):
+        while left > 0 and (line := file.readline(MAX_LINE)):
             left -= len(line)
             yield line

@@ -1,11 +1,10 @@
-"""Plans all torques that are left, by gradient, through the arm's dynamics, which are nearly linear.
+"""Plans all remaining torques by gradient descent through the arm's dynamics, which are nearly linear.
 
-Each joint of Gymnasium's ``reacher.xml`` has an armature of 1 and a damping of 1 beside which the links' own inertia
-is nothing, so a joint is a mass with friction under 200 times its action, and its angles are linear in the actions.
-What is paid, the distance of the fingertip and the squared actions, is then a smooth function of the actions with a
-known gradient; L-BFGS (Liu and Nocedal 1989; scipy's) finds its least value within the actions' bounds, from the
-elbow bent either way and several speeds. After each step the rest is improved from what is seen: model predictive
-control.
+Each joint of Gymnasium's ``reacher.xml`` has an armature of 1 and a damping of 1, against which the links' own inertia
+is negligible: so a joint is a mass with friction, driven by 200 times its action, and its angles are linear in the
+actions. The cost, the fingertip's distance and the squared actions, is then a smooth function of the actions with a
+known gradient. L-BFGS (Liu and Nocedal 1989; scipy's) minimises it within the actions' bounds, from starts with the
+elbow bent either way and several speeds. After each step the rest of the plan is improved: model predictive control.
 """
 
 from typing import Any
@@ -20,19 +19,19 @@ UPPER, LOWER = 0.1, 0.11
 GEAR, FRICTION, INTERVAL = 200.0, 1.0, 0.02
 EFFORT = 1.0
 STEPS = 50
-SMOOTH = 1e-6
+SMOOTH = 1e-8
 """Added to the squared distance, so that its root has a gradient at the target."""
 BENDS = (1.0, -1.0)
-ROUNDS, ROUNDS_AGAIN = 60, 8
+ROUNDS, LATER_ROUNDS = 200, 30
 REACHING_STEPS = (8, 16, 24, 32)
-"""First guesses: half of the steps to speed up, half to slow down. From some, the search ends in a worse valley."""
+"""Steps of the first guesses, half to speed up and half to slow down; some end in a worse local minimum."""
 
 
 class Policy:
-    """Plans at first sight and goes on planning."""
+    """Plans before the first step, and again before each later one."""
 
     def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
-        """Work out how actions move a joint: angles after each step are ``shift @ actions``."""
+        """Compute the effect of actions on a joint: angles after each step are ``shift @ actions``."""
         decay = np.exp(-FRICTION * INTERVAL)
         speed = GEAR * (1 - decay) / FRICTION
         angle = GEAR * (INTERVAL - (1 - decay) / FRICTION) / FRICTION
@@ -53,14 +52,14 @@ class Policy:
             plans = [self.improved(guess, angles, target, speeds, ROUNDS) for guess in guesses]
             self.plan = min(plans, key=lambda plan: self.cost(plan.ravel(), angles, target, speeds)[0])
         else:
-            self.plan = self.improved(self.plan, angles, target, speeds, ROUNDS_AGAIN)
+            self.plan = self.improved(self.plan, angles, target, speeds, LATER_ROUNDS)
         action, self.plan = self.plan[:, 0], self.plan[:, 1:]
         if not self.plan.size:
             self.plan = None
         return np.asarray(action)
 
     def improved(self, plan: Vector, angles: Vector, target: Vector, speeds: Vector, rounds: int) -> Vector:
-        """Return a plan after some rounds of L-BFGS."""
+        """Return a plan improved by rounds of L-BFGS."""
         result = minimize(
             self.cost,
             plan.ravel(),
@@ -73,7 +72,7 @@ class Policy:
         return np.asarray(result.x).reshape(plan.shape)
 
     def cost(self, actions: Vector, angles: Vector, target: Vector, speeds: Vector) -> tuple[float, Vector]:
-        """Return what actions (of the first joint, then of the second) cost, and the gradient."""
+        """Return the cost of actions (of the first joint, then of the second), and its gradient."""
         steps = len(actions) // 2
         shift, plan = self.shift[:steps, :steps], actions.reshape(2, steps)
         first, second = angles[:, None] + np.outer(speeds, self.coast[:steps]) + plan @ shift.T
@@ -89,7 +88,7 @@ class Policy:
         return float(distance.sum() + EFFORT * (actions @ actions)), gradient.ravel()
 
     def guess(self, angles: Vector, target: Vector, bend: float, steps: int) -> Vector:
-        """Return actions that bring the arm to the target, its elbow bent one way: speeding up, then slowing down."""
+        """Return actions that move the arm to the target with a given bend: speeding up, then slowing down."""
         reach = target @ target
         cosine = np.clip((reach - UPPER * UPPER - LOWER * LOWER) / (2 * UPPER * LOWER), -1, 1)
         elbow = bend * np.arccos(cosine)

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
-from evopolicygym.records import durable
+from evopolicygym.records import atomic
 from evopolicygym.records.checkpoints import checkpoint_name
 
 Archive = Mapping[str, bytes | None]
@@ -18,7 +18,7 @@ Archive = Mapping[str, bytes | None]
 
 
 def pack(directory: Path) -> dict[str, bytes | None]:
-    """Return a directory's files and directories; raise ``RecordError`` where it holds anything else."""
+    """Return a directory's files and directories; raise ``RecordError`` if it contains anything else."""
     return {path.relative_to(directory).as_posix(): _content(path, directory) for path in sorted(directory.rglob("*"))}
 
 
@@ -40,18 +40,18 @@ def unpack(archive: Archive, directory: Path) -> None:
 
     Raises ``RecordError`` where a path would lead out of it.
     """
-    beside = directory.with_name(f"{directory.name}.{durable.PART}")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
+    temporary = directory.with_name(f"{directory.name}.{atomic.TEMP_SUFFIX}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
     for path, content in archive.items():
-        at = PurePosixPath(path)
-        if at.is_absolute() or ".." in at.parts:
+        relative = PurePosixPath(path)
+        if relative.is_absolute() or ".." in relative.parts:
             raise RecordError(f"An archive holds the path {path!r}, which leads out of it.")
-        target = beside / at
+        target = temporary / relative
         if content is None:
             target.mkdir(parents=True, exist_ok=True)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
     shutil.rmtree(directory, ignore_errors=True)
-    durable.disk.rename(beside, directory)
+    atomic.disk.rename(temporary, directory)

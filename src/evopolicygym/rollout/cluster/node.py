@@ -1,8 +1,8 @@
-"""A node of a cluster: a local executor with one worker, which receives and returns bytes.
+"""A cluster node: a local executor with one worker, which receives and returns bytes.
 
-A checkpoint comes as bytes and is laid out in this machine's scratch directory; an episode's files go back as bytes.
-Anything may carry them, so nothing of a cluster's software is imported. No result depends on what is kept here: when
-the machine is lost, its cases are played elsewhere.
+A checkpoint arrives as bytes and is unpacked in a scratch directory; an episode's files are returned as bytes. This
+module imports no cluster software. No result depends on what a node stores: if it is lost, its cases are played on
+another.
 """
 
 import fcntl
@@ -30,11 +30,11 @@ from evopolicygym.version import __version__
 SCRATCH = "evopolicygym-node-"
 """Prefix of a node's scratch directory."""
 LOCK = "lock"
-"""Held by the process whose scratch it is, so that scratch of one that was killed is known."""
+"""Name of the file that the directory's owner locks, so that scratch of killed processes can be recognised."""
 SWEEP_WAIT_S = 3.0
-"""Seconds that a process which is being killed is waited for."""
-SAID = 8192
-"""The most bytes of what simulators and sandboxes print that go home with one reply."""
+"""Seconds to wait for a process that is being killed."""
+OUTPUT_LIMIT = 8192
+"""Most bytes of simulator and sandbox output in one reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Node:
         pinned: bool = True,
         policy_packages: tuple[str, ...] = (),
     ) -> None:
-        """Take in what is to be played; ``token`` stands in the name of its scratch, so that it can be found."""
+        """Store the task; ``token`` becomes part of the scratch directory's name."""
         self._token = token
         self._task = spec, limits, isolation
         self._pinned, self._policy_packages = pinned, policy_packages
@@ -87,7 +87,7 @@ class Node:
         self._log_read = 0
 
     def open(self) -> NodeReply:
-        """Start the worker; answer what was found here."""
+        """Start the worker; return this machine's description."""
         sweep()
         self._scratch, self._claim = _scratch(self._token), cores.claim()
         repeated: list[str] = []
@@ -101,11 +101,11 @@ class Node:
             self._executor = LocalExecutor(config, [self._claim.core])
             grounds = self._executor.grounds
             here = NodeDescription(grounds, __version__, os.getpid(), self._claim.core)
-            replies.append(NodeReply(here, said=self._said()))
+            replies.append(NodeReply(here, said=self._new_output()))
         return replies[0]
 
     def take(self, name: str, checkpoint: Archive) -> None:
-        """Lay out a checkpoint in place of the one before, if it is what its name says."""
+        """Replace the checkpoint; raise ``SandboxError`` if its content doesn't match its name."""
         came = name_of(checkpoint)
         if came != name:
             raise SandboxError(f"Checkpoint {name[:16]} came to {platform.node()} as {came[:16]}.")
@@ -113,30 +113,38 @@ class Node:
         unpack(checkpoint, self._checkpoint(name))
 
     def load(self, name: str, context: PolicyContext) -> NodeReply:
-        """Construct the policy once; answer why it can't be, or None."""
+        """Construct the policy once; return why it can't be constructed, or None."""
         with self._replying([]) as replies:
-            replies.append(NodeReply(self._ready().load(self._checkpoint(name), context), said=self._said()))
+            replies.append(
+                NodeReply(self._open_executor().load(self._checkpoint(name), context), said=self._new_output())
+            )
         return replies[0]
 
     def check(self, name: str, context: PolicyContext) -> NodeReply:
-        """Construct the policy once and have it act once; answer what came of it."""
+        """Construct the policy once and have it act once; return the trial."""
         with self._replying([]) as replies:
-            replies.append(NodeReply(self._ready().check(self._checkpoint(name), context), said=self._said()))
+            replies.append(
+                NodeReply(self._open_executor().check(self._checkpoint(name), context), said=self._new_output())
+            )
         return replies[0]
 
     def play(self, name: str, context: PolicyContext, job: EpisodeJob) -> NodeReply:
-        """Play one case; its job's directory only says whether files are wanted."""
+        """Play one case; the job's directory only says whether files are requested."""
         directory = self._scratch / "episode"
         repeated: list[str] = []
         with self._replying(repeated) as replies:
             here = replace(job, directory=directory if job.directory else None)
-            played = self._ready().play(self._checkpoint(name), context, [here], lambda _job, why: repeated.append(why))
+            played = self._open_executor().play(
+                self._checkpoint(name), context, [here], lambda _job, why: repeated.append(why)
+            )
             episode = dict(played)[here]
-            replies.append(NodeReply(episode, pack(directory) if job.directory else {}, repeated, said=self._said()))
+            replies.append(
+                NodeReply(episode, pack(directory) if job.directory else {}, repeated, said=self._new_output())
+            )
         return replies[0]
 
     def close(self) -> None:
-        """Stop the worker and leave nothing behind."""
+        """Stop the worker and remove the scratch directory."""
         if self._executor:
             self._executor.close()
         self._claim.release()
@@ -145,59 +153,59 @@ class Node:
 
     @contextmanager
     def _replying(self, repeated: list[str]) -> Iterator[list[NodeReply]]:
-        """Send what is raised in place of the answer."""
+        """Return errors as replies."""
         replies: list[NodeReply] = []
         try:
             yield replies
         except EvoPolicyGymError as error:
-            replies.append(NodeReply(repeated=repeated, error=error, said=self._said()))
+            replies.append(NodeReply(repeated=repeated, error=error, said=self._new_output()))
         except OSError as error:
-            replies.append(NodeReply(repeated=repeated, error=fault_of(error).error(), said=self._said()))
+            replies.append(NodeReply(repeated=repeated, error=fault_of(error).error(), said=self._new_output()))
 
-    def _ready(self) -> LocalExecutor:
+    def _open_executor(self) -> LocalExecutor:
         if self._executor is None:
-            raise SandboxError("A node was asked to play before it was opened.")
+            raise SandboxError("The node was not opened before it was used.")
         return self._executor
 
     def _checkpoint(self, name: str) -> Path:
         return self._scratch / "checkpoints" / name
 
-    def _said(self) -> bytes:
+    def _new_output(self) -> bytes:
         log = self._scratch / "simulators.log"
         if not log.exists():
             return b""
         with log.open("rb") as file:
             file.seek(self._log_read)
-            said = file.read(SAID)
+            said = file.read(OUTPUT_LIMIT)
             self._log_read = file.seek(0, os.SEEK_END)
         return said
 
 
 def sweep(killed: Sequence[str] = ()) -> None:
-    """Remove scratch of processes that are gone; those that are being ``killed``, by token, are waited for."""
+    """Remove scratch directories of ended processes; wait for those that are being ``killed``, given by token."""
     until = time.monotonic() + SWEEP_WAIT_S
     for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH}{os.getuid()}-*"):
-        while not _swept(path) and path.name.split("-")[3] in killed and time.monotonic() < until:
+        while not _removed(path) and path.name.split("-")[3] in killed and time.monotonic() < until:
             time.sleep(0.05)
 
 
-def _swept(path: Path) -> bool:
+def _removed(path: Path) -> bool:
     with suppress(OSError), (path / LOCK).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)
     return not path.exists()
 
 
-_held: list[int] = []
-"""Locks of this process; they end with it."""
+_locks: list[int] = []
+"""Descriptors of this process's locks, which are released when it ends."""
 
 
 def _scratch(token: str = "") -> Path:
-    """Make a directory of this process's own; it is locked before it has its name, so that nobody sweeps it."""
+    """Create this process's scratch directory, locked before it gets its final name, so that ``sweep`` leaves it."""
     beside = Path(tempfile.mkdtemp(prefix=f".{SCRATCH}"))
     lock = os.open(beside / LOCK, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    _held.append(lock)
+    _locks.append(lock)
     path = beside.with_name(f"{SCRATCH}{os.getuid()}-{token}-{beside.name[len(SCRATCH) + 1 :]}")
     beside.rename(path)
     return path

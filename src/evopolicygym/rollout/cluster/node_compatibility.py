@@ -14,7 +14,7 @@ HOW_CHOSEN = ("chosen", "not ")
 
 
 def incompatibilities(ours: ExecutorInfo, theirs: ExecutorInfo) -> list[str]:
-    """Return in words how a place differs from ours; nothing where both are compatible."""
+    """Return how a node differs from the driver, in words; an empty list if they are compatible."""
     found = list(_unequal("", ours.versions, theirs.versions))
     code = other_code(ours.simulator_code, theirs.simulator_code)
     found += [f"code of {item.module}: {item.there} instead of {item.here}" for item in code]
@@ -80,6 +80,6 @@ def _why_unlike(packages: Iterable[str], ours: Mapping[str, str], there: PackSta
 
 
 def _others(packages: Iterable[str], ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
-    for fromkey in dict.fromkeys(("python", "gymnasium", "numpy", *packages)):
-        if ours.get(fromkey) != theirs.get(fromkey):
-            yield f"{fromkey} {theirs.get(fromkey, 'absent')} instead of {ours.get(fromkey, 'absent')}"
+    for package in dict.fromkeys(("python", "gymnasium", "numpy", *packages)):
+        if ours.get(package) != theirs.get(package):
+            yield f"{package} {theirs.get(package, 'absent')} instead of {ours.get(package, 'absent')}"

@@ -40,26 +40,26 @@ class Machine:
 
 @contextmanager
 def connected(address: str, processors: int | None) -> Iterator[None]:
-    """Be connected to a cluster; where the address is empty, one of this machine, with so many processors.
+    """Connect to a cluster; an empty address starts one on this machine with the given number of processors.
 
-    Raises ``UsageError`` where there is no cluster, ``NodeError`` where it can't be worked with.
+    Raises ``UsageError`` if there is no cluster at the address, ``NodeError`` if it is incompatible.
     """
     with _lock:
-        ours = _open(address, processors)
+        own_directory = _connect(address, processors)
         _users.append(address)
     try:
         yield
     finally:
         with _lock:
             _users.remove(address)
-            if ours is not None:
-                _stack.append(ours)
+            if own_directory is not None:
+                _local_directories.append(own_directory)
             if not _users:
-                _leave()
+                _disconnect()
 
 
 def machines() -> list[Machine]:
-    """Return the nodes that are alive and have processors, in an order that stays."""
+    """Return the nodes that are alive and have processors, in a stable order."""
     found = [
         Machine(
             item["NodeID"],
@@ -72,30 +72,30 @@ def machines() -> list[Machine]:
     return sorted((item for item in found if item.processors), key=lambda item: item.identity)
 
 
-_stack: list[str] = []
-"""Directories of clusters of our own, to be removed when nobody uses them; empty names for others'."""
+_local_directories: list[str] = []
+"""Directories of local clusters, removed after the last user disconnects; empty for clusters that were joined."""
 
 
-def _open(address: str, processors: int | None) -> str | None:
-    """Connect, unless this process is; return what is to be left in the end, None where somebody else sees to it."""
+def _connect(address: str, processors: int | None) -> str | None:
+    """Connect unless this process is connected; return the local cluster's directory, None if already connected."""
     if ray.is_initialized():
         if _users and address not in _users:
             raise UsageError(
-                f"This process is connected to the Ray cluster {_users[0] or 'of its own'!r} and was asked to use "
-                f"{address or 'one of its own'!r}; a process can use one at a time."
+                f"Invalid cluster address {address or '(a local cluster)'!r}: this process is connected to "
+                f"{_users[0] or 'a local cluster'!r} and can use one cluster at a time."
             )
         return None
-    with _signals_kept():
-        return _joined(address) if address else _started(processors)
+    with _keep_signal_handlers():
+        return _join(address) if address else _start_local(processors)
 
 
-def _joined(address: str) -> str:
+def _join(address: str) -> str:
     host, _, port = address.removeprefix(CLIENT).rpartition(":")
     if address != AUTO:
         if not host or not port.isdigit():
             raise UsageError(
-                f"A Ray cluster's address is host:port, ray://host:port or {AUTO}, not {address!r}; leave it out for "
-                f"a cluster of this machine."
+                f"Invalid cluster address {address!r}: expected host:port, ray://host:port or {AUTO}. Leave it out for "
+                f"a cluster on this machine."
             )
         try:
             socket.create_connection((host.strip("[]"), int(port)), ANSWERS_S).close()
@@ -112,45 +112,45 @@ def _joined(address: str) -> str:
     return ""
 
 
-def _started(processors: int | None) -> str:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anyone
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else Ray leaves one in the home directory
-    place = tempfile.mkdtemp(prefix="evopolicygym-ray-")
+def _start_local(processors: int | None) -> str:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # otherwise Ray writes one into the home directory
+    directory = tempfile.mkdtemp(prefix="evopolicygym-ray-")
     try:
         _init(
             num_cpus=processors or len(os.sched_getaffinity(0)),
             include_dashboard=False,
             object_store_memory=OBJECT_STORE,
             _node_ip_address="127.0.0.1",
-            _temp_dir=place,
+            _temp_dir=directory,
         )
     except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
         raise
-    return place
+    return directory
 
 
 def _init(**options: Any) -> None:  # noqa: ANN401 - Ray's own
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # without it, Ray warns of what it will do
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # without it, Ray prints a warning
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
 
 
-def _leave() -> None:
-    if _stack:
-        with _signals_kept():
+def _disconnect() -> None:
+    if _local_directories:
+        with _keep_signal_handlers():
             ray.shutdown()
-        for place in filter(None, _stack):
-            shutil.rmtree(place, ignore_errors=True)
-        _stack.clear()
+        for directory in filter(None, _local_directories):
+            shutil.rmtree(directory, ignore_errors=True)
+        _local_directories.clear()
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Keep the program's own way to end at SIGTERM, which Ray replaces."""
+def _keep_signal_handlers() -> Iterator[None]:
+    """Restore the program's SIGTERM handler, which Ray replaces."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
         if threading.current_thread() is threading.main_thread():
-            with suppress(TypeError):  # a handler that was not set by Python can't be set again
+            with suppress(TypeError):  # a handler that was not set from Python can't be restored
                 signal.signal(signal.SIGTERM, before)

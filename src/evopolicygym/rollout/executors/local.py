@@ -1,4 +1,4 @@
-"""Rollouts on this machine: one worker process a core, each with its own sandbox."""
+"""Plays rollouts on this machine: one worker process for each core, each with its own sandbox."""
 
 import os
 import shutil
@@ -31,26 +31,26 @@ from evopolicygym.sandbox.overlays import remove_abandoned_layers
 from evopolicygym.sandbox.packages import policy_library, versions_of
 from evopolicygym.sandbox.program.started import kill_marked
 
-GONE_S = 2.0
-"""Seconds in which what a worker left of its sandboxes ends, and their control groups can be removed."""
-DEATH = "the simulator's process ended by itself"
-DEATHS: dict[int | None, str] = {-signal.SIGALRM: "the simulator made no progress and was ended"}
-"""What is said of a worker's end, by its exit code."""
-LAST_WORDS = 600
-"""Characters of the log that a failure to get ready is reported with."""
+CLEANUP_S = 2.0
+"""Seconds that processes left in a worker's sandboxes have to end, so that their control groups can be removed."""
+ENDED = "the simulator's process ended by itself"
+EXIT_REASONS: dict[int | None, str] = {-signal.SIGALRM: "the simulator made no progress and was ended"}
+"""Why a worker ended, by its exit code."""
+LOG_TAIL_CHARS = 600
+"""Characters of the log's end that the error of a worker which could not start includes."""
 
 
 @dataclass(slots=True)
 class WorkerSeat:
-    """One worker's place: the process may be replaced, the place stays."""
+    """A worker's place; a process that ends is replaced, and the place stays."""
 
     config: WorkerConfig
     process: WorkerProcess
     connection: Connection
     grounds: ExecutorInfo | None = None
-    """None until the worker has said that it is ready."""
+    """None until the worker has reported that it is ready."""
     job: EpisodeJob | None = None
-    """What it plays at present."""
+    """The job that it plays now; None while it is idle."""
     attempts: dict[int, int] = field(default_factory=dict)
 
 
@@ -58,18 +58,18 @@ class LocalExecutor:
     """Plays rollouts of one environment on this machine's cores."""
 
     def __init__(self, config: ExecutorConfig, cores: Sequence[int | None] | None = None) -> None:
-        """Start the workers; they get ready while the caller does other things. Nothing is kept where one can't start.
+        """Start the workers, which get ready in the background. If a worker can't start, everything is released.
 
-        ``cores`` are those that workers are pinned to, one after another. By default each has a core that no other
-        program has claimed, and none where there isn't one, so that programs side by side don't crowd one core.
+        ``cores`` are the cores that workers are pinned to, in turn. By default, each worker is pinned to a core that no
+        other program has claimed; workers beyond those are not pinned, so that programs don't crowd one core.
         """
         scratch, log = config.scratch.resolve(), config.log.resolve()  # workers have working directories of their own
         self._spec, self._log, self._scratch = config.spec, log, scratch
         self._closed = False
         self._code: Mapping[str, str] = {}
-        """The simulator's, as the first worker to be ready has imported it."""
+        """The simulator's code, as the first worker that was ready imported it."""
         self._workers: list[int] = []
-        """The process number of every worker that was started."""
+        """The process IDs of all workers that were started."""
         self._claims: list[Claim] = []
         self._seats: list[WorkerSeat] = []
         try:
@@ -90,11 +90,11 @@ class LocalExecutor:
         usable = cores or [claimed.core for claimed in self._claims]
         walls = {PACK_FINDING: self._walls.finding} if self._walls else {}
         packages = config.policy_packages
-        offered = policy_library(packages), versions_of(packages), walls
+        shared = policy_library(packages), versions_of(packages), walls
         for place in range(count):
             core, root = usable[place] if count <= len(usable) else None, self._scratch / f"worker-{place}"
             worker = WorkerConfig(
-                *(config.spec, config.limits, config.isolation, core, root, HANG_S, config.pinned, *offered)
+                *(config.spec, config.limits, config.isolation, core, root, HANG_S, config.pinned, *shared)
             )
             self._seats.append(self._start(worker))
 
@@ -106,23 +106,23 @@ class LocalExecutor:
 
     @property
     def grounds(self) -> ExecutorInfo:
-        """What the first worker found here."""
+        """What the first worker found on this machine."""
         return replace(self._ready(self._seats[0]), workers=len(self._seats))
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
-        """Construct the policy once in the sandbox; return why it can't be, or None."""
-        return self._done(Load(checkpoint, context))  # type: ignore[return-value] # by the worker's contract
+        """Construct the policy once in the sandbox; return why it can't be constructed, or None."""
+        return self._request(Load(checkpoint, context))  # type: ignore[return-value] # by the worker's contract
 
     def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
         """Construct the policy once in the sandbox and have it act once; see ``core.rollout.Executor``."""
-        return self._done(Check(checkpoint, context))  # type: ignore[return-value] # by the worker's contract
+        return self._request(Check(checkpoint, context))  # type: ignore[return-value] # by the worker's contract
 
-    def _done(self, request: Load | Check) -> Reply:
-        """Have the first worker do something, and another where it can't; return its answer."""
+    def _request(self, request: Load | Check) -> Reply:
+        """Send a request to the first worker, and again to its replacement if it fails; return the reply."""
         for attempt in range(1, ATTEMPTS + 1):
             seat = self._seats[0]
             self._ready(seat)
-            reply: Reply = self._asked(seat, request)
+            reply: Reply = self._ask(seat, request)
             if not isinstance(reply, Fault):
                 return reply
             if attempt == ATTEMPTS:
@@ -140,15 +140,15 @@ class LocalExecutor:
         """Play every job, yielding each as it ends; see ``core.rollout.Executor``."""
         waiting, attempts = deque(jobs), dict.fromkeys((job.position for job in jobs), 1)
         try:
-            while waiting or self._busy():
+            while waiting or self._busy_seats():
                 for seat in self._seats:
                     if waiting and seat.job is None and self._is_ready(seat):
                         seat.job = waiting.popleft()
-                        with suppress(OSError):  # it died while it had nothing to do: its end is its answer
+                        with suppress(OSError):  # it ended while it was idle, which counts as its reply
                             alone = attempts[seat.job.position] > ATTEMPTS
                             seat.connection.send(Play(checkpoint, context, seat.job, without_policy=alone))
-                for seat in self._answered():
-                    job, reply = seat.job, self._received(seat)
+                for seat in self._wait_for_replies():
+                    job, reply = seat.job, self._receive_reply(seat)
                     if job is None:
                         continue
                     seat.job = None
@@ -159,7 +159,7 @@ class LocalExecutor:
                     repeated(job, reply.message)
                     waiting.appendleft(job)
         finally:
-            for seat in self._busy():
+            for seat in self._busy_seats():
                 self._replace(seat)
 
     def close(self) -> None:
@@ -167,26 +167,30 @@ class LocalExecutor:
         self._closed = True
         for seat in self._seats:
             self._stop(seat)
-        cgroup.clear(self._workers, GONE_S)
-        for claimed in self._claims:
-            claimed.release()
+        cgroup.clear(self._workers, CLEANUP_S)
+        for core_claim in self._claims:
+            core_claim.release()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _start(self, config: WorkerConfig) -> WorkerSeat:
-        temporary = _temporary(config)
+        temporary = _temporary_directory(config)
         for directory in (config.root, temporary):
             shutil.rmtree(directory, ignore_errors=True)
         temporary.mkdir()
+        variables = {
+            **arithmetic.variables(pinned=config.pinned),
+            **temporary_files_in(temporary),
+            **bwrap_search_path(),
+        }
         ours, theirs = socket.socketpair()
-        with theirs, regular_file.appender(self._log) as log:
-            variables = {
-                **arithmetic.variables(pinned=config.pinned),
-                **temporary_files_in(temporary),
-                **bwrap_search_path(),
-            }
-            process = start(config.spec.pack, theirs.fileno(), self._walls, variables, log)
-        self._workers.append(process.pid)
         connection = Connection(ours.detach())
+        try:
+            with theirs, regular_file.appender(self._log) as log:
+                process = start(config.spec.pack, theirs.fileno(), self._walls, variables, log)
+        except BaseException:
+            connection.close()
+            raise
+        self._workers.append(process.pid)
         connection.send(config)
         return WorkerSeat(config, process, connection)
 
@@ -199,10 +203,10 @@ class LocalExecutor:
             seat.process.wait()
         remove_abandoned_layers()
         if self._spec.pack:
-            kill_marked(b"TMPDIR=%s\0" % os.fsencode(_temporary(seat.config)))
+            kill_marked(b"TMPDIR=%s\0" % os.fsencode(_temporary_directory(seat.config)))
 
     def _replace(self, seat: WorkerSeat) -> None:
-        """Start a new worker in the place of one that is broken or whose work is no longer wanted; none once closed."""
+        """Replace a worker that is broken or whose job was cancelled; after ``close``, only stop it."""
         self._stop(seat)
         if self._closed:
             seat.job = None
@@ -211,17 +215,17 @@ class LocalExecutor:
         seat.process, seat.connection, seat.grounds, seat.job = fresh.process, fresh.connection, None, None
 
     def _ready(self, seat: WorkerSeat) -> ExecutorInfo:
-        """Return what a worker found; wait until it is ready."""
+        """Wait until a worker is ready; return what it found."""
         if seat.grounds is None:
-            reply = self._read(seat)
+            reply = self._receive_info(seat)
             if isinstance(reply, Fault):
-                raise self._not_ready(reply)
+                raise self._startup_error(reply)
             seat.grounds = reply
             self._refuse_changed_code(reply)
         return seat.grounds
 
     def _refuse_changed_code(self, grounds: ExecutorInfo) -> None:
-        """Raise ``EnvironmentFault`` where a worker has imported other code of the simulator than those before it."""
+        """Raise ``EnvironmentFault`` if a worker imported other simulator code than the first worker."""
         self._code = self._code or grounds.simulator_code
         if changed := other_code(self._code, grounds.simulator_code):
             changes = ", ".join(f"code of {item.module}: {item.here} before, {item.there} now" for item in changed)
@@ -230,76 +234,76 @@ class LocalExecutor:
                 f"episodes would not be comparable. Put it back as it was to go on."
             )
 
-    def _not_ready(self, fault: Fault) -> EvoPolicyGymError:
-        """Return what is said of a worker that never got ready; of a simulator, which one."""
+    def _startup_error(self, fault: Fault) -> EvoPolicyGymError:
+        """Return the error for a worker that could not start, with the environment if its simulator failed."""
         made = f"The environment {self._spec.name!r}{self._of_pack} could not be made: "
         which = made if fault.blame is Blame.SIMULATOR else ""
         return replace(fault, message=f"{which}{fault.message}{self._log_tail()}").error()
 
     @property
     def _of_pack(self) -> str:
-        """What is said after the environment's name where its pack has a Python of its own."""
+        """The words that follow the environment's name in messages if its pack has its own Python."""
         return f" of the pack {self._spec.pack!r}" if self._spec.pack else ""
 
     def _log_tail(self) -> str:
-        """Return the end of what simulators and sandboxes printed."""
+        """Return the end of the output of simulators and sandboxes."""
         with regular_file.reader(self._log) as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LAST_WORDS))
-            said = log.read().decode("utf-8", "replace").strip()[-LAST_WORDS:]
-        return f"\n{said}" if said else ""
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LOG_TAIL_CHARS))
+            text = log.read().decode("utf-8", "replace").strip()[-LOG_TAIL_CHARS:]
+        return f"\n{text}" if text else ""
 
     def _is_ready(self, seat: WorkerSeat) -> bool:
         return seat.grounds is not None or (seat.connection.poll(0) and self._ready(seat) is not None)
 
-    def _busy(self) -> list[WorkerSeat]:
+    def _busy_seats(self) -> list[WorkerSeat]:
         return [seat for seat in self._seats if seat.job is not None]
 
-    def _answered(self) -> list[WorkerSeat]:
-        """Wait until a worker says something; return those that did."""
+    def _wait_for_replies(self) -> list[WorkerSeat]:
+        """Wait for messages; return the seats that have any."""
         by_connection: dict[Any, WorkerSeat] = {
             seat.connection: seat for seat in self._seats if seat.job is not None or seat.grounds is None
         }
         return [by_connection[item] for item in wait(list(by_connection))]
 
-    def _received(self, seat: WorkerSeat) -> Episode | Fault:
-        """Return a worker's reply to its job; a worker that died is replaced, and its death is the reply."""
+    def _receive_reply(self, seat: WorkerSeat) -> Episode | Fault:
+        """Return a worker's reply to its job; a worker that ended is replaced, and its end is the reply."""
         if seat.job is None:
             self._ready(seat)
             return Fault("not a job")
         try:
-            return _next(seat)  # type: ignore[no-any-return] # by the worker's contract
+            return _receive(seat)  # type: ignore[no-any-return] # by the worker's contract
         except (EOFError, OSError):
-            code = self._ended(seat)
+            code = self._exit_code(seat)
             self._replace(seat)
-            return Fault(f"{DEATHS.get(code, DEATH)}, exit code {code}")
+            return Fault(f"{EXIT_REASONS.get(code, ENDED)}, exit code {code}")
         finally:
             bound(self._log)
 
-    def _read(self, seat: WorkerSeat) -> Any:  # noqa: ANN401 - the worker's first words
+    def _receive_info(self, seat: WorkerSeat) -> Any:  # noqa: ANN401 - the worker's first message
         try:
-            return _next(seat)
+            return _receive(seat)
         except (EOFError, OSError) as error:
             raise EnvironmentFault(
                 f"A worker of the environment {self._spec.name!r}{self._of_pack} ended while it got ready, exit code "
-                f"{self._ended(seat)}; see {self._log}.{self._log_tail()}"
+                f"{self._exit_code(seat)}; see {self._log}.{self._log_tail()}"
             ) from error
 
-    def _asked(self, seat: WorkerSeat, request: Load | Check) -> Any:  # noqa: ANN401 - as above
+    def _ask(self, seat: WorkerSeat, request: Load | Check) -> Any:  # noqa: ANN401 - as above
         try:
             seat.connection.send(request)
-            return _next(seat)
+            return _receive(seat)
         except (EOFError, OSError):
-            return Fault(f"a worker ended by itself, exit code {self._ended(seat)}", Blame.SANDBOX)
+            return Fault(f"a worker ended by itself, exit code {self._exit_code(seat)}", Blame.SANDBOX)
 
-    def _ended(self, seat: WorkerSeat) -> int | None:
+    def _exit_code(self, seat: WorkerSeat) -> int | None:
         try:
             return seat.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return None
 
     def _count(self, attempts: dict[int, int], job: EpisodeJob, fault: Fault) -> None:
-        """Count an attempt that failed; raise what it was where no other is due."""
-        if fault.blame is Blame.STORAGE:  # no attempt would find more room
+        """Count a failed attempt; raise its error after the last."""
+        if fault.blame is Blame.STORAGE:  # a retry would find the disk just as full
             raise fault.error()
         played = attempts[job.position]
         is_policys = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
@@ -311,7 +315,7 @@ class LocalExecutor:
         attempts[job.position] += 1
 
 
-def _temporary(config: WorkerConfig) -> Path:
+def _temporary_directory(config: WorkerConfig) -> Path:
     """Return where a worker's simulators leave their temporary files."""
     return config.root.with_name(f"{config.root.name}-temporary")
 
@@ -331,9 +335,9 @@ def make(config: ExecutorConfig) -> LocalExecutor:
     return LocalExecutor(config)
 
 
-def _next(seat: WorkerSeat) -> Any:  # noqa: ANN401 - whatever a worker says
-    """Return what a worker says next; raise ``EOFError`` or ``OSError`` where there is nothing more to come."""
+def _receive(seat: WorkerSeat) -> Any:  # noqa: ANN401 - any message of a worker
+    """Return a worker's next message; raise ``EOFError`` or ``OSError`` if its connection is closed."""
     try:
         return seat.connection.recv()
-    except TypeError as error:  # what it raises where another thread closes it in the middle
+    except TypeError as error:  # another thread closed the connection meanwhile
         raise EOFError from error

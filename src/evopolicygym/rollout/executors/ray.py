@@ -1,7 +1,8 @@
-"""Rollouts on a Ray cluster: an actor for every processor of its nodes, each with a worker and a sandbox of its own.
+"""Plays rollouts on a Ray cluster: one actor for each processor of its nodes, each with its own worker and sandbox.
 
-The journal, the lock and the secret stay with the driver. Out go a checkpoint's bytes, once a node, and the seeds of
-cases one by one; home come an episode and its files. A node must be like the driver in all that results depend on.
+The event log, the lock and the secret stay with the driver. It sends a checkpoint's bytes to each node once, and the
+seeds of cases one by one; episodes and their files come back. A node must equal the driver in all that results depend
+on.
 """
 
 import secrets
@@ -35,20 +36,20 @@ from evopolicygym.rollout.messages import fault_of
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.version import __version__
 
-LOSSES = 5
-"""How often a case may be lost with the machine or the actor that played it."""
-STRIKES = 3
-"""How often an actor may end while it gets ready on a node that is alive."""
+MOST_LOSSES = 5
+"""How often a case may be lost with its node or actor."""
+MOST_START_FAILURES = 3
+"""How often an actor may fail to start on a node that is alive."""
 NO_WORKER_TIMEOUT_S = 180.0
-"""Seconds within which a worker must be there to play, on whichever node."""
-SETTLE_S = 30.0
-"""Seconds that the rest of the nodes is waited for at the start, once there is one worker."""
-LOOK_S = 2.0
-"""Seconds after which one looks again which nodes there are."""
+"""Seconds that the run waits while no node has a worker."""
+STARTUP_S = 30.0
+"""Seconds that the start waits for further workers once the first is ready."""
+NODE_REFRESH_S = 2.0
+"""Seconds between two looks for new nodes."""
 POLL_S = 0.5
-"""Seconds that are waited for at once."""
-LEAVE_S = 15.0
-"""Seconds that workers and sweepers have at the end, before they are killed."""
+"""Seconds of one wait for answers."""
+STOP_S = 15.0
+"""Seconds that workers and sweepers have to stop before they are killed."""
 
 
 @dataclass(slots=True)
@@ -58,31 +59,31 @@ class ActorSeat:
     machine: Machine
     actor: Any
     token: str
-    """By which its scratch is found."""
+    """Part of the name of its scratch directory."""
     answer: Any
-    """The reference to what it was asked last; None where it has nothing to do."""
-    here: NodeDescription | None = None
-    """None until it has said that it is ready, and is like the driver."""
+    """The reference to its pending answer; None while it is idle."""
+    info: NodeDescription | None = None
+    """None until it is ready and was found to equal the driver."""
     job: EpisodeJob | None = None
     checkpoint: str = ""
-    """The name of the one that it was given last."""
+    """The name of the checkpoint that was sent to it last."""
 
 
 class RayExecutor:
     """Plays rollouts of one environment on the nodes of a Ray cluster."""
 
     def __init__(self, config: ExecutorConfig) -> None:
-        """Connect, start the actors, and find out meanwhile what the driver's own grounds are."""
+        """Connect and start the actors; inspect the driver's own machine meanwhile."""
         self._config, self._most = config, config.workers
         level = config.isolation
         self._level = choose(level).isolation if Isolation.parse(level).backend == AUTO else level
         self._seats: list[ActorSeat] = []
-        self._strikes: Counter[str] = Counter()
+        self._start_failures: Counter[str] = Counter()
         self._killed: dict[str, list[str]] = {}
         """Tokens of actors that were killed, by node."""
         self._sent: tuple[Path, str, Any] | None = None
-        """The present checkpoint, with its name and the reference to its bytes."""
-        self._looked_at, self._somebody_at = 0.0, time.monotonic()
+        """The current checkpoint, its name and the reference to its bytes."""
+        self._looked_at, self._ready_at = 0.0, time.monotonic()
         self._stack = ExitStack()
         try:
             self._stack.enter_context(connected(config.address, config.workers))
@@ -92,7 +93,7 @@ class RayExecutor:
             self._spawn_actors()
             with LocalExecutor(replace(config, workers=1)) as driver:
                 self._grounds = driver.grounds
-            self._settle()
+            self._wait_for_workers()
         except BaseException:
             self.close()
             raise
@@ -105,36 +106,36 @@ class RayExecutor:
 
     @property
     def grounds(self) -> ExecutorInfo:
-        """What was found on the driver; every node that plays found the same."""
+        """What was found on the driver; all nodes that play found the same."""
         return replace(self._grounds, workers=len(self._ready()))
 
     @property
     def seats(self) -> Sequence[ActorSeat]:
-        """The actors that are there at present."""
+        """The current actors."""
         return self._seats
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
-        """Construct the policy once in the sandbox; return why it can't be, or None."""
-        return self._done("load", checkpoint, context)  # type: ignore[no-any-return] # by the node's contract
+        """Construct the policy once in the sandbox; return why it can't be constructed, or None."""
+        return self._request("load", checkpoint, context)  # type: ignore[no-any-return] # by the node's contract
 
     def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
         """Construct the policy once in the sandbox and have it act once; see ``core.rollout.Executor``."""
-        return self._done("check", checkpoint, context)  # type: ignore[no-any-return] # by the node's contract
+        return self._request("check", checkpoint, context)  # type: ignore[no-any-return] # by the node's contract
 
-    def _done(self, what: str, checkpoint: Path, context: PolicyContext) -> Any:  # noqa: ANN401 - what the node answers
-        """Have one node do something, and another where it is lost; return its answer."""
-        for _ in range(LOSSES):
+    def _request(self, what: str, checkpoint: Path, context: PolicyContext) -> Any:  # noqa: ANN401 - any answer
+        """Send a request to a node, and to another if it is lost; return the answer."""
+        for _ in range(MOST_LOSSES):
             while not (ready := self._ready()):
                 self._poll()
             seat = ready[0]
             try:
-                self._give(seat, checkpoint)
-                home = self._handle_reply(ray.get(getattr(seat.actor, what).remote(seat.checkpoint, context)))
+                self._send_checkpoint(seat, checkpoint)
+                reply = self._handle_reply(ray.get(getattr(seat.actor, what).remote(seat.checkpoint, context)))
             except RayError as error:
-                self._lost(seat, error)
+                self._drop(seat, error)
                 continue
-            return home.answer
-        raise NodeError(f"A policy was to be constructed {LOSSES} times, and each time the node was lost.")
+            return reply.answer
+        raise NodeError(f"The policy could not be constructed: {MOST_LOSSES} nodes in turn were lost while they tried.")
 
     def play(
         self,
@@ -146,62 +147,62 @@ class RayExecutor:
         """Play every job, yielding each as it ends; a job whose node is lost is played on another."""
         waiting, losses = deque(jobs), Counter[int]()
         try:
-            while waiting or self._busy():
+            while waiting or self._busy_seats():
                 for seat in self._ready():
                     if waiting and seat.job is None:
                         seat.job = waiting.popleft()
-                        self._give(seat, checkpoint)
+                        self._send_checkpoint(seat, checkpoint)
                         seat.answer = seat.actor.play.remote(seat.checkpoint, context, seat.job)
                 for seat in self._poll():
                     job, answer = seat.job, seat.answer
                     if job is None:
                         continue
                     try:
-                        home = ray.get(answer)
+                        reply = ray.get(answer)
                     except RayError as error:
-                        self._lost(seat, error)
+                        self._drop(seat, error)
                         losses[job.position] += 1
-                        if losses[job.position] == LOSSES:
+                        if losses[job.position] == MOST_LOSSES:
                             raise NodeError(
-                                f"Case {job.position} was lost {LOSSES} times with the node that played it, the last "
-                                f"time with {seat.machine.name}: {_brief(error)}"
+                                f"Case {job.position} was lost {MOST_LOSSES} times with the node that played it, the "
+                                f"last time with {seat.machine.name}: {_brief(error)}"
                             ) from error
                         waiting.appendleft(job)
                         continue
                     seat.job = seat.answer = None
-                    for why in home.repeated:
+                    for why in reply.repeated:
                         repeated(job, why)
-                    self._handle_reply(home)
-                    self._lay(job, home.files)
-                    yield job, home.answer
+                    self._handle_reply(reply)
+                    self._unpack_files(job, reply.files)
+                    yield job, reply.answer
         finally:
-            for seat in self._busy():
+            for seat in self._busy_seats():
                 self._kill(seat)
 
     def close(self) -> None:
-        """Stop all actors, and leave the cluster as it was."""
+        """Stop all actors and remove what they left on the nodes."""
         with self._stack, suppress(RayError):
             leaving = {seat.actor.close.remote(): seat for seat in self._seats}
-            left, _ = ray.wait(list(leaving), num_returns=len(leaving), timeout=LEAVE_S) if leaving else ([], [])
+            left, _ = ray.wait(list(leaving), num_returns=len(leaving), timeout=STOP_S) if leaving else ([], [])
             for item, seat in leaving.items():
                 self._kill(seat, left_by_itself=item in left)
             self._sweep()
         shutil.rmtree(self._config.scratch, ignore_errors=True)
 
     def _ready(self) -> list[ActorSeat]:
-        return [seat for seat in self._seats if seat.here]
+        return [seat for seat in self._seats if seat.info]
 
-    def _busy(self) -> list[ActorSeat]:
+    def _busy_seats(self) -> list[ActorSeat]:
         return [seat for seat in self._seats if seat.job]
 
     def _check_packs(self, spec: EnvironmentSpec) -> None:
-        """Raise ``NodeError`` where nodes lack the environment's pack; those that don't answer are seen to later."""
+        """Raise ``NodeError`` if nodes lack the environment's pack; nodes that don't answer are checked later."""
         task = ray.remote(num_cpus=0, max_retries=0)(pack_state)
         asked = {}
         for machine in machines():
             place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
             asked[task.options(scheduling_strategy=place).remote(spec.pack)] = machine
-        answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=SETTLE_S) if asked else ([], [])
+        answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=STARTUP_S) if asked else ([], [])
         there = {}
         for item in answered:
             with suppress(RayError):
@@ -209,7 +210,7 @@ class RayExecutor:
         check_nodes(spec.pack, spec.packages, pack_state(spec.pack), there)
 
     def _spawn_actors(self) -> None:
-        """Start actors wherever there are processors without one, evenly over the nodes."""
+        """Start actors on free processors, evenly over the nodes."""
         self._looked_at = time.monotonic()
         alive = machines()
         for turn in range(max((item.processors for item in alive), default=0)):
@@ -228,17 +229,17 @@ class RayExecutor:
         )
         return ActorSeat(machine, actor, token, actor.open.remote())
 
-    def _settle(self) -> None:
-        """Wait until all workers are ready, or one is and the others have had their time."""
-        until = time.monotonic() + SETTLE_S
+    def _wait_for_workers(self) -> None:
+        """Wait until all workers are ready, or at least one after ``STARTUP_S``."""
+        until = time.monotonic() + STARTUP_S
         while len(self._ready()) < len(self._seats) or not self._seats:
             if self._ready() and time.monotonic() > until:
                 return
             self._poll()
 
     def _poll(self) -> list[ActorSeat]:
-        """Wait a little until somebody says something; return those that answered on a job."""
-        if time.monotonic() - self._looked_at > LOOK_S:
+        """Wait briefly for answers; return the seats that answered a job."""
+        if time.monotonic() - self._looked_at > NODE_REFRESH_S:
             self._spawn_actors()
         by_answer = {seat.answer: seat for seat in self._seats if seat.answer is not None}
         if by_answer:
@@ -249,49 +250,49 @@ class RayExecutor:
             answered = []
         seats = [by_answer[item] for item in answered]
         for seat in seats:
-            if seat.here is None:
+            if seat.info is None:
                 self._open(seat)
         self._check_liveness()
         return [seat for seat in seats if seat.job]
 
     def _check_liveness(self) -> None:
         if self._ready():
-            self._somebody_at = time.monotonic()
-        elif time.monotonic() - self._somebody_at > NO_WORKER_TIMEOUT_S:
+            self._ready_at = time.monotonic()
+        elif time.monotonic() - self._ready_at > NO_WORKER_TIMEOUT_S:
             names = ", ".join(machine.name for machine in machines()) or "none"
             raise NodeError(
-                f"For {NO_WORKER_TIMEOUT_S:g} s there was no node to play on. Nodes with processors that are alive: "
-                f"{names}; {len(self._seats)} workers wait there for a free processor."
+                f"No node had a worker for {NO_WORKER_TIMEOUT_S:g} s. Nodes with processors that are alive: {names}; "
+                f"{len(self._seats)} workers wait for a free processor."
             )
 
     def _open(self, seat: ActorSeat) -> None:
-        """Look whether a worker that got ready is like the driver, and refuse its node where it isn't."""
+        """Check that a worker that is ready equals the driver; raise ``NodeError`` if it doesn't."""
         name = seat.machine.name
         try:
-            home: NodeReply = ray.get(seat.answer)
+            reply: NodeReply = ray.get(seat.answer)
         except RayError as error:
-            self._lost(seat, error)
-            self._strikes[seat.machine.identity] += 1
-            if self._strikes[seat.machine.identity] == STRIKES:
+            self._drop(seat, error)
+            self._start_failures[seat.machine.identity] += 1
+            if self._start_failures[seat.machine.identity] == MOST_START_FAILURES:
                 raise NodeError(
-                    f"No worker can be started on {name}, which needs evopolicygym {__version__} with this "
-                    f"environment's packages: {_brief(error)}"
+                    f"No worker can start on {name}. It needs evopolicygym {__version__} and the environment's "
+                    f"packages: {_brief(error)}"
                 ) from error
             return
-        if not isinstance(home.answer, NodeDescription):
-            raise NodeError(f"{name} can't play as the driver does: {home.error}")
-        differences = incompatibilities(self._grounds, home.answer.grounds)
-        if home.answer.version != __version__:
-            differences.insert(0, f"evopolicygym {home.answer.version} instead of {__version__}")
+        if not isinstance(reply.answer, NodeDescription):
+            raise NodeError(f"{name} can't play as the driver does: {reply.error}")
+        differences = incompatibilities(self._grounds, reply.answer.grounds)
+        if reply.answer.version != __version__:
+            differences.insert(0, f"evopolicygym {reply.answer.version} instead of {__version__}")
         if differences:
             raise NodeError(
-                f"{name} is not like the driver, so its episodes would not be comparable: {'; '.join(differences)}. "
-                f"Give it what the driver has, or take it out of the cluster."
+                f"{name} differs from the driver, so its episodes would not be comparable: {'; '.join(differences)}. "
+                f"Install what the driver has, or remove the node from the cluster."
             )
-        seat.here, seat.answer = home.answer, None
+        seat.info, seat.answer = reply.answer, None
 
-    def _give(self, seat: ActorSeat, checkpoint: Path) -> None:
-        """Have a seat's node lay out a checkpoint, unless it has it; its bytes travel to each node once."""
+    def _send_checkpoint(self, seat: ActorSeat, checkpoint: Path) -> None:
+        """Send a checkpoint to a seat's node unless it has it; the bytes travel to each node once."""
         if self._sent is None or self._sent[0] != checkpoint:
             archive = pack(checkpoint)
             self._sent = checkpoint, name_of(archive), ray.put(archive)
@@ -300,16 +301,16 @@ class RayExecutor:
             seat.actor.take.remote(name, archive_there)
             seat.checkpoint = name
 
-    def _handle_reply(self, home: NodeReply) -> NodeReply:
-        """Note what a node printed, and raise what it raised."""
-        if home.said:
+    def _handle_reply(self, reply: NodeReply) -> NodeReply:
+        """Log a node's output and raise its error, if any."""
+        if reply.said:
             with regular_file.appender(self._config.log) as log:
-                log.write(home.said)
-        if home.error:
-            raise home.error
-        return home
+                log.write(reply.said)
+        if reply.error:
+            raise reply.error
+        return reply
 
-    def _lay(self, job: EpisodeJob, files: Archive) -> None:
+    def _unpack_files(self, job: EpisodeJob, files: Archive) -> None:
         if job.directory is None:
             return
         try:
@@ -317,8 +318,8 @@ class RayExecutor:
         except OSError as error:
             raise fault_of(error).error() from error
 
-    def _lost(self, seat: ActorSeat, error: RayError) -> None:
-        """Give an actor up that ended, and say so in the log."""
+    def _drop(self, seat: ActorSeat, error: RayError) -> None:
+        """Drop an actor that ended, and log why."""
         at = f" while it played case {seat.job.position}" if seat.job else ""
         with regular_file.appender(self._config.log) as log:
             log.write(f"A worker on {seat.machine.name} was lost{at}: {_brief(error)}\n".encode())
@@ -333,7 +334,7 @@ class RayExecutor:
             self._killed.setdefault(seat.machine.identity, []).append(seat.token)
 
     def _sweep(self) -> None:
-        """Have the nodes remove what actors left that were killed."""
+        """Have the nodes remove the scratch directories of killed actors."""
         alive = {machine.identity for machine in machines()} if self._killed else set()
         task = ray.remote(num_cpus=0, max_retries=0)(sweep)
         sweeping = [
@@ -342,15 +343,15 @@ class RayExecutor:
             if node in alive
         ]
         if sweeping:
-            ray.wait(sweeping, num_returns=len(sweeping), timeout=LEAVE_S)
+            ray.wait(sweeping, num_returns=len(sweeping), timeout=STOP_S)
 
 
 def make(config: ExecutorConfig) -> RayExecutor:
-    """Return an executor on the cluster at the config's address, or on one of this machine."""
+    """Return an executor on the cluster at the config's address, or on a new cluster on this machine."""
     return RayExecutor(config)
 
 
 def _brief(error: Exception) -> str:
-    """Return the last thing that Ray says of an error; the rest is for those who mend Ray."""
+    """Return the end of Ray's error text, which names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines)[-400:] or type(error).__name__

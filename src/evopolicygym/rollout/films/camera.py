@@ -13,7 +13,7 @@ from evopolicygym.environments.rendering import Picture
 from evopolicygym.rollout.films.drawing import Advanced, answer, draw
 from evopolicygym.rollout.films.encoding import ContactSheet, Encoder
 from evopolicygym.rollout.films.filming import CameraOrder
-from evopolicygym.rollout.films.pack_drawing import draw_there
+from evopolicygym.rollout.films.pack_drawing import draw_in_pack
 
 
 def film(order: CameraOrder, _connection: Connection, advanced: Advanced) -> Shot:
@@ -30,7 +30,7 @@ def film(order: CameraOrder, _connection: Connection, advanced: Advanced) -> Sho
             if sheet:
                 sheet.offer(steps, picture)
 
-        drawn = (draw_there if order.spec.pack else draw)(order, show, advanced)
+        drawn = (draw_in_pack if order.spec.pack else draw)(order, show, advanced)
     (encoder,) = encoders
     return Shot(
         frames=encoder.frames,

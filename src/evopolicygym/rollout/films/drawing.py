@@ -17,7 +17,7 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema
 from evopolicygym.environments.rendering import Picture, RenderedEnvironment
 from evopolicygym.environments.spaces import from_json
-from evopolicygym.records import playback
+from evopolicygym.records import trajectories
 from evopolicygym.rollout.films.filming import CameraOrder
 from evopolicygym.rollout.guest import layout
 from evopolicygym.rollout.messages import fault_of
@@ -92,7 +92,9 @@ def _actions(order: CameraOrder, environment: RenderedEnvironment) -> Iterator[A
     """Yield the recorded actions as the environment was given them; raise ``RecordError`` where one can't be read."""
     space = environment.action_space
     read = action_reader(space)
-    recorded = playback.steps(order.actions, *map(from_schema, (order.observation_schema, order.action_schema)))
+    recorded = trajectories.read_steps(
+        order.actions, *map(from_schema, (order.observation_schema, order.action_schema))
+    )
     for place, step in enumerate(recorded or ()):
         try:
             yield read(from_json(space, _plain(step.action)))[0]

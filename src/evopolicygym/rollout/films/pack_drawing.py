@@ -21,7 +21,7 @@ from evopolicygym.rollout.messages import Fault
 PROGRAM = "evopolicygym.rollout.films.pack_drawing"
 
 
-def draw_there(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
+def draw_in_pack(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
     """Have the pack's Python draw, as ``draw`` does; raise what it raises, ``EnvironmentFault`` where it ends."""
     ours, theirs = socket.socketpair()
     with Connection(ours.detach()) as connection:
@@ -49,7 +49,7 @@ def draw_there(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpiso
     return message
 
 
-def _sent(order: CameraOrder, connection: Connection, advanced: Advanced) -> DrawnEpisode:
+def _send_pictures(order: CameraOrder, connection: Connection, advanced: Advanced) -> DrawnEpisode:
     """Draw, and send each picture: its step, its speed and its shape, then its bytes."""
 
     def show(steps: int, fps: float, picture: Picture) -> None:
@@ -60,4 +60,4 @@ def _sent(order: CameraOrder, connection: Connection, advanced: Advanced) -> Dra
 
 
 if __name__ == "__main__":
-    answer(int(sys.argv[1]), _sent)
+    answer(int(sys.argv[1]), _send_pictures)

@@ -18,7 +18,7 @@ from time import sleep
 from types import FrameType
 from typing import BinaryIO
 
-from evopolicygym.agents.base import warnings_passed_on
+from evopolicygym.agents.base import forward_warnings
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.event import Event, StopReason
 from evopolicygym.core.run import RunState
@@ -84,7 +84,7 @@ def play_order(order: RunOrder, printer: ProgressPrinter) -> int:
     config = order.config
     try:
         with (
-            warnings_passed_on(log_note),
+            forward_warnings(log_note),
             attach_tracker(config.track, printer.opened, printer.observe, log_note) as (opened, observe),
         ):
             if order.root is None:

@@ -12,16 +12,16 @@ from pydantic import Field
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import AGENT_OPTIONS, COMMON_OPTIONS, Option
-from evopolicygym.runs.config import TABLES_OF, table_of
+from evopolicygym.runs.config import TABLE_TYPES, create_table_model
 
 CROSSABLE = tuple(knob for knob in (*COMMON_OPTIONS, *AGENT_OPTIONS) if knob.is_knob)
 """What a suite can cross, each by its name."""
 Levels = Mapping[str, Any]
 """A level of each crossed knob, by the knob's name."""
-CrossTable = table_of(
+CrossTable = create_table_model(
     "Cross",
     (),
-    **{knob.name: (list[TABLES_OF.get(knob.name, knob.type)] | None, Field(default=None)) for knob in CROSSABLE},  # type: ignore[misc]
+    **{knob.name: (list[TABLE_TYPES.get(knob.name, knob.type)] | None, Field(default=None)) for knob in CROSSABLE},  # type: ignore[misc]
 )
 """``[cross]``: for each knob that is crossed, its levels."""
 

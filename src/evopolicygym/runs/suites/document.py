@@ -12,12 +12,12 @@ from typing import Any
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.records import durable
-from evopolicygym.records.documents import SCHEMA_VERSION
-from evopolicygym.records.lock import locked
+from evopolicygym.core.event import SCHEMA_VERSION
+from evopolicygym.records import atomic
+from evopolicygym.records.atomic import lock_file
 from evopolicygym.records.paths import RunPaths, experiment_directory
+from evopolicygym.records.reader import find_runs
 from evopolicygym.records.rollback_guard import check_state_dir_writable
-from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs.suites.suite import SuiteConfig, entry_name, suite_of
 
 SUITE_FILE, LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.log"
@@ -38,14 +38,14 @@ def suite_lock(suite: SuiteConfig) -> Iterator[int]:
     check_state_dir_writable()
     directory = directory_of(suite)
     directory.mkdir(parents=True, exist_ok=True)
-    descriptor = locked(directory / LOCK_FILE, f"The suite in {directory}")
+    descriptor = lock_file(directory / LOCK_FILE, f"The suite in {directory}")
     try:
-        durable.clear_strays(directory / SUITE_FILE)
+        atomic.remove_temp_files(directory / SUITE_FILE)
         kept = begun(directory)
         grown = configuration(suite) if kept is None else joined(configuration(kept), configuration(suite))
         if kept is None or grown != configuration(kept):
             document = {"schema_version": SCHEMA_VERSION, "suite": grown}
-            durable.write_text(directory / SUITE_FILE, json.dumps(document, indent=2) + "\n")
+            atomic.write_text(directory / SUITE_FILE, json.dumps(document, indent=2) + "\n")
         yield descriptor
     finally:
         os.close(descriptor)

@@ -21,13 +21,12 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal, rollback_guard
-from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, read_run, record_of
+from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
 from evopolicygym.records.run_document import is_current
-from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs.suites.suite import PlannedRun
 
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
@@ -75,7 +74,7 @@ class PlannedRunResult:
 def is_own(record: RunRecord) -> bool:
     """Return whether this user played a record's run on this machine, and a finished one is as it was played."""
     root = record.paths.root
-    if not rollback_guard.is_known(root):
+    if not rollback_guard.is_own_run(root):
         return False
     if record.state.finished is None:
         return True

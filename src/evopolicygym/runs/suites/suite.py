@@ -5,7 +5,7 @@ are played, in ``play.py``.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -32,7 +32,16 @@ from evopolicygym.core.pack import Challenge, Headroom, Pack, PackTask
 from evopolicygym.core.task import Anchor
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.packs.installation import needed
-from evopolicygym.runs.config import EFFORT, RunConfig, agent_of, config_of, decode, merge_tables, read_table, table_of
+from evopolicygym.runs.config import (
+    EFFORT,
+    RunConfig,
+    build_agent_config,
+    build_run_config,
+    create_table_model,
+    decode_table,
+    merge_tables,
+    read_table,
+)
 from evopolicygym.runs.preflight import price_of, refuse_packages, refuse_program, refuse_unknown, unpriced
 from evopolicygym.runs.suites.cross import (
     CrossTable,
@@ -47,9 +56,9 @@ from evopolicygym.specs import catalog, pack_catalog
 
 ENTRY_OPTIONS = tuple(option.in_table for option in AGENT_OPTIONS)
 """An agent's options as an entry's table holds them."""
-EntryTable = table_of("Entry", ENTRY_OPTIONS)
+EntryTable = create_table_model("Entry", ENTRY_OPTIONS)
 """``[[agents]]``: one entry of a suite."""
-SuiteTable = table_of(
+SuiteTable = create_table_model(
     "Suite",
     COMMON_OPTIONS,
     description=(str, ""),
@@ -102,12 +111,12 @@ def entry_name(entry: AgentOptions) -> str:
     """Return what an entry goes by: its label, else ``NAME:MODEL@EFFORT``, as far as it has these."""
     model = f":{entry['model']}" if entry["model"] else ""
     effort = f"@{entry['effort']}" if entry["effort"] else ""
-    return entry["label"] or f"{agent_of(entry).name}{model}{effort}"
+    return entry["label"] or f"{build_agent_config(entry).name}{model}{effort}"
 
 
 def suite_of(document: Mapping[str, Any], origin: str) -> SuiteConfig:
     """Return the suite that a document asks for, as a TOML file holds it; ``UsageError`` names its ``origin``."""
-    table = decode(SuiteTable, document, origin).model_dump()
+    table = decode_table(SuiteTable, document, origin).model_dump()
     cross = {name: levels for name in document.get("cross", {}) if (levels := table["cross"][name]) is not None}
     refuse_odd_levels(cross, origin)
     refuse_set_besides(cross, document, origin)
@@ -152,7 +161,7 @@ def plan(suite: SuiteConfig) -> tuple[PlannedRun, ...]:
     _refuse_nonsense(suite)
     refuse_missing_packs(suite.environments)
     runs = [
-        (entry_name(agent), repeat, config_of(task, _of_repeat(suite.common, agent, levels, repeat)), levels)
+        (entry_name(agent), repeat, build_run_config(task, _of_repeat(suite.common, agent, levels, repeat)), levels)
         for repeat in range(suite.repeats)
         for task in suite.environments
         for levels in cells(suite.cross)
@@ -304,30 +313,49 @@ def suite_task(asked: str) -> SuiteTask:
     return SuiteTask(spec.name, spec.registered_id, "", spec.max_steps, None, *anchors)
 
 
-def refuse_missing_packs(environments: Iterable[str]) -> None:
-    """Raise ``UsageError`` that names every pack that environments need and that can't be played, with its command."""
-    missing: dict[str, list[str]] = {}
-    for environment in environments:
-        if not _has_spec(environment) and (found := pack_catalog.find(environment)) and (how := _lacking(found[0])):
-            missing.setdefault(how, []).append(found[1].name)
-    if missing:
-        what = "a pack that is" if len(missing) == 1 else f"{len(missing)} packs that are"
-        lines = [f"  {how}   for {', '.join(tasks)}\n" for how, tasks in missing.items()]
-        raise UsageError(
+class MissingPacks(UsageError):
+    """A suite needs packs that can't be played before they are installed."""
+
+    def __init__(self, tasks: Mapping[str, Sequence[str]]) -> None:
+        """``tasks`` are the names of the tasks that need each missing pack, by the pack's name or file."""
+        self.packs = [pack_catalog.load(asked) for asked in tasks]
+        what = "a pack that is" if len(tasks) == 1 else f"{len(tasks)} packs that are"
+        lines = [f"  {_how_to_install(pack)}   for {', '.join(tasks[pack.asked_by])}\n" for pack in self.packs]
+        super().__init__(
             f"The suite needs {what} not installed, so nothing was played. What installs:\n{''.join(lines)}"
             f"--environment NAME, which may be given several times, plays a part of the suite."
         )
 
+    @property
+    def can_be_installed(self) -> bool:
+        """Whether ``evopolicygym packs install`` installs all of them."""
+        return not any(pack.is_beside_us for pack in self.packs)
 
-def _lacking(pack: Pack) -> str:
-    """Return what has to be typed for a pack to be played; empty where it can be."""
+
+def refuse_missing_packs(environments: Iterable[str]) -> None:
+    """Raise ``MissingPacks`` where packs that environments need can't be played."""
+    missing: dict[str, list[str]] = {}
+    for environment in environments:
+        if not _has_spec(environment) and (found := pack_catalog.find(environment)) and _is_missing(found[0]):
+            missing.setdefault(found[0].asked_by, []).append(found[1].name)
+    if missing:
+        raise MissingPacks(missing)
+
+
+def _is_missing(pack: Pack) -> bool:
     if pack.is_beside_us:
-        return "" if are_installed(pack.packages) else f"pip install 'evopolicygym[{pack.extra}]'"
+        return not are_installed(pack.packages)
     try:
         needed(pack)
     except UsageError:
-        return f"evopolicygym packs install {pack.name}   ({pack.size_mb} MB)"
-    return ""
+        return True
+    return False
+
+
+def _how_to_install(pack: Pack) -> str:
+    if pack.is_beside_us:
+        return f"pip install 'evopolicygym[{pack.extra}]'"
+    return f"evopolicygym packs install {pack.asked_by}   ({pack.size_mb} MB)"
 
 
 def _has_spec(asked: str) -> bool:

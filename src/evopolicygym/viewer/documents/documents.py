@@ -14,7 +14,7 @@ from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.run import Stage
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.version import __version__

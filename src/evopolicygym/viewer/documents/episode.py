@@ -7,8 +7,8 @@ from typing import Any
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Discrete, from_schema
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.playback import steps
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.trajectories import read_steps
 from evopolicygym.viewer.documents.pictures import block_steps, picture_layouts, without_pictures
 from evopolicygym.viewer.documents.reading import (
     MOST_TEXT,
@@ -60,7 +60,7 @@ def _series(record: RunRecord, folder: Path) -> dict[str, Any]:
     kept: list[Kept] = []
     led_to: dict[str, float] = {}
     seen = False
-    for step in steps(folder, *spaces, root=record.paths.root) or ():
+    for step in read_steps(folder, *spaces, root=record.paths.root) or ():
         seen = seen or step.observation is not None
         kept.append((step.without_observation(), _numbers(step.observation, spaces[0]), dict(flat(step.action))))
         led_to = _numbers(step.final_observation, spaces[0])

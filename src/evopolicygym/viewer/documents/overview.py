@@ -17,7 +17,7 @@ from evopolicygym.core.run_summary import RunSummary, SubmissionSummary
 from evopolicygym.core.score import best_so_far
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.run_names import KNOWN_BY, find_runs
+from evopolicygym.records.reader import RUN_FILES, find_runs
 from evopolicygym.specs.catalog import game_of
 from evopolicygym.viewer.documents.reading import shown
 
@@ -62,7 +62,7 @@ class RunIndex:
         """Return all runs by their ids, in the order of their paths."""
         with self._lock:
             if time.monotonic() - self._scanned > SCAN_S:
-                found = (_place(top, root) for top in self._below for root in find_runs(top, KNOWN_BY))
+                found = (_place(top, root) for top in self._below for root in find_runs(top, RUN_FILES))
                 self._places = {place.id: place for place in found if place is not None}
                 self._scanned = time.monotonic()
             return self._places
@@ -87,7 +87,7 @@ class RunIndex:
 
 def _place(top: Path, root: Path) -> RunPlace | None:
     """Return a run's place; None where its journal and document are links: they may lead anywhere."""
-    if any((root / name).is_symlink() for name in KNOWN_BY):
+    if any((root / name).is_symlink() for name in RUN_FILES):
         return None
     inside = root.relative_to(top).as_posix() if root != top else root.name
     digest = hashlib.sha256(f"{top.name}/{inside}".encode("utf-8", "replace")).hexdigest()[:6]

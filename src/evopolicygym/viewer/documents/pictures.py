@@ -13,8 +13,8 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Space, Tuple, from_schema
 from evopolicygym.core.task import EnvironmentSpec
-from evopolicygym.records.playback import Step, steps
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.trajectories import Step, read_steps
 from evopolicygym.viewer.documents.reading import EpisodePlace, film_file, film_read, film_shown, find_episode
 from evopolicygym.viewer.documents.step_columns import step_files, thinned_steps
 from evopolicygym.viewer.documents.submission import hidden_bundle
@@ -85,7 +85,7 @@ def pictures_bundle(record: RunRecord, place: EpisodePlace, block: int) -> dict[
     wanted = thinned_steps(length)[block * size : (block + 1) * size] if length else []
     if not parts or not wanted or step_files(record, place.folder) is None:
         raise UsageError(f"There is no block {block} of pictures of this episode.")
-    played = steps(place.folder, space, from_schema(record.state.opened.action_schema), root=record.paths.root)
+    played = read_steps(place.folder, space, from_schema(record.state.opened.action_schema), root=record.paths.root)
     seen = list(_seen(played or iter(()), wanted))
     return {
         "first": block * size,

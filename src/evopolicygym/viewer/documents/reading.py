@@ -202,7 +202,7 @@ def _trained(state: RunState, paths: RunPaths, submission: int, position: int) -
     if submission >= len(state.submissions) or position >= len(state.submissions[submission].episodes):
         raise UsageError(f"There is no train episode {position} of a submission {submission} in this run.")
     one = state.submissions[submission]
-    folder = paths.trained(submission, one.first_global_episode + position)
+    folder = paths.train_episode(submission, one.first_global_episode + position)
     case, checkpoint = one.charged.env_instances[position], one.charged.checkpoint
     return EpisodePlace(Split.TRAIN, submission, position, case, checkpoint, one.episodes[position], folder)
 
@@ -214,5 +214,5 @@ def _hidden(state: RunState, paths: RunPaths, split: Split, submission: int, pos
     episodes = state.rollout(split, checkpoint).episodes
     if position >= len(episodes):
         raise UsageError(f"There is no {split.value} case {position}; there are {len(episodes)}.")
-    folder = paths.evaluated(split, checkpoint, position)
+    folder = paths.hidden_episode(split, checkpoint, position)
     return EpisodePlace(split, submission, position, position, checkpoint, episodes[position], folder)

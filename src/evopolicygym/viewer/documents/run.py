@@ -16,7 +16,7 @@ from evopolicygym.core.rollout import Episode
 from evopolicygym.core.score import estimate
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.records.run_summary import held_out_returns, summary_of
+from evopolicygym.records.run_document import held_out_returns, summary_of
 from evopolicygym.viewer.documents.overview import SUMMARY, RunPlace, columns_of
 from evopolicygym.viewer.documents.reading import below, read_bytes, shown, within
 

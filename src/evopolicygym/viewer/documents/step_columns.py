@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.core.errors import RecordError
-from evopolicygym.records.playback import Step
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.records.trajectories import ACTIONS, OBSERVATIONS, TRAJECTORY
+from evopolicygym.records.trajectories import ACTIONS, OBSERVATIONS, TRAJECTORY, Step
 from evopolicygym.viewer.documents.reading import below, shown
 
 MOST_STEPS = 2000

@@ -119,7 +119,7 @@ def _rows(matcher: BoundedMatcher) -> Iterator[Row]:
 
 def _feedback(record: RunRecord, state: SubmissionState) -> dict[str, Any] | None:
     """Return what the agent could read of a submission; None before it is published."""
-    root, directory = record.paths.root, record.paths.published(state.index)
+    root, directory = record.paths.root, record.paths.published_feedback(state.index)
     if below(root, directory) is None:
         return None
     episodes = []

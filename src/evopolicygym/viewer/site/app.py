@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.serving import http_server
 from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
 from evopolicygym.viewer.documents.reading import shown

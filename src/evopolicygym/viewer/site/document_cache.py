@@ -18,7 +18,7 @@ from typing import Any
 
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.follow import ProgressTracker, no_progress
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.reading import shown
 from evopolicygym.viewer.documents.suite import suite_name

@@ -17,7 +17,7 @@ from typing import Any
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.follow import ProgressTracker, no_progress
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle

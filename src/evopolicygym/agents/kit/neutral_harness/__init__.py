@@ -1,1 +1,1 @@
-"""Conversations with a model, held outside of a sandbox; ``prompt.md`` is the first message of ``neutral``."""
+"""A model's conversations outside the sandbox; ``prompt.md`` is the first message of the agent ``neutral``."""

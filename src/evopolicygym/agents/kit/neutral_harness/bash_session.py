@@ -1,4 +1,4 @@
-"""The bash of the agent ``neutral``: commands that run in its sandbox, one after another."""
+"""Runs the bash commands of the agent ``neutral`` in its sandbox."""
 
 import json
 import select
@@ -19,26 +19,26 @@ from evopolicygym.sandbox.base import JUDGE_PORT, Program, RunningProgram
 from evopolicygym.sandbox.levels import program_sandbox
 
 COMMAND_S = 300.0
-"""The longest that a command may run."""
+"""Maximum duration of a command."""
 KEEP_BYTES = 16_000
-"""The most that is kept of what a command prints: its beginning and its end."""
+"""Maximum size of a command's output; its beginning and end are kept."""
 SLACK_S = 30.0
 LOOK_S = 0.1
 LONGEST_ANSWER = 1 << 20
 RESTARTS = 10
 COMMANDS_PORT = 8702
 LOST = (
-    "[the command's sandbox ended under it, and was started anew: its processes, /tmp and the home are gone, "
-    "/workspace is as it was]"
+    "[the command's sandbox was terminated and started again: all processes, /tmp and the home directory are lost; "
+    "/workspace is unchanged]"
 )
 
 
 class SandboxTerminated(EvoPolicyGymError):
-    """What runs in the workplace went over a limit, or ended its workplace too often."""
+    """The commands exceeded a limit, or terminated their sandbox too often."""
 
 
 class BashSession:
-    """Runs commands; everything that they started is gone when it is left."""
+    """Runs commands; their processes are terminated at the end of the block."""
 
     def __init__(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> None:
         self._workspace, self._endpoint, self._stop = workspace, endpoint, stop
@@ -46,7 +46,7 @@ class BashSession:
         self._channel: socket.socket | None = None
         self._restarts = 0
         self.findings: Mapping[str, str] = {}
-        """What was found to hold the commands in, by name."""
+        """Guarantees found for the sandbox, by name."""
 
     def __enter__(self) -> Self:
         self._start()
@@ -56,13 +56,13 @@ class BashSession:
         self._leave()
 
     def run(self, command: str) -> str:
-        """Run a bash command; return what it printed and how it ended.
+        """Run a bash command; return its output and how it ended.
 
         Raises ``StopRequested`` and ``SandboxTerminated``, as ``pause`` does.
         """
-        asked = {"command": command, "limit_s": COMMAND_S, "keep_bytes": KEEP_BYTES}
+        request = {"command": command, "limit_s": COMMAND_S, "keep_bytes": KEEP_BYTES}
         try:
-            answer = self._exchange(json.dumps(asked).encode() + b"\n")
+            answer = self._exchange(json.dumps(request).encode() + b"\n")
             output, end = str(answer["output"])[: 2 * KEEP_BYTES], str(answer["end"])[:200]
         except (OSError, ValueError, KeyError, TypeError):
             self._restart()
@@ -70,52 +70,52 @@ class BashSession:
         return f"{output}{'' if not output or output.endswith(chr(10)) else chr(10)}[{end}]"
 
     def pause(self, seconds: float) -> None:
-        """Wait; raise ``StopRequested`` where the agent is to stop, ``SandboxTerminated`` where a limit is passed."""
+        """Wait; raise ``StopRequested`` if the agent should stop, ``SandboxTerminated`` if a limit is exceeded."""
         if self._stop.wait(seconds):
             raise StopRequested("The agent was asked to stop.")
-        if self._program is not None and (over := self._program.limit_exceeded()):
-            raise SandboxTerminated(f"the agent's commands were ended: {over}")
+        if self._program is not None and (limit := self._program.limit_exceeded()):
+            raise SandboxTerminated(f"the agent's commands were terminated: {limit}")
 
     def _exchange(self, line: bytes) -> Mapping[str, object]:
         if self._channel is None:
-            raise ConnectionError("There is no workplace.")
+            raise ConnectionError("There is no sandbox.")
         self._channel.sendall(line)
         data, deadline = b"", time.monotonic() + COMMAND_S + SLACK_S
         while not data.endswith(b"\n"):
             if not select.select([self._channel], [], [], LOOK_S)[0]:
                 self.pause(0.0)
                 if time.monotonic() > deadline:
-                    raise TimeoutError("What runs the commands doesn't answer.")
+                    raise TimeoutError("The command runner doesn't answer.")
                 continue
             chunk = self._channel.recv(1 << 16)
             data += chunk
             if not chunk or len(data) > LONGEST_ANSWER:
-                raise ConnectionError("What runs the commands is gone, or is not ours any more.")
+                raise ConnectionError("The command runner ended or was replaced.")
         answer: Mapping[str, object] = strict_json.decode(data)
         return answer
 
     def _start(self) -> None:
-        """Start what runs the commands, and take its one connection before a command of the model's can.
+        """Start the command runner and accept its only connection, before a command of the model could connect.
 
-        Raises ``AgentError`` where no workplace can be made.
+        Raises ``AgentError`` if the sandbox can't be created.
         """
         script = (files("evopolicygym.sandbox.program") / "inside" / "commands.py").read_text(encoding="utf-8")
         listening: list[socket.socket] = []
         try:
-            self._program, found = self._entered(script, listening)
+            self._program, found = self._start_sandbox(script, listening)
             self.findings = {**self.findings, **found, **self._program.findings}
             listening[0].settimeout(SLACK_S)
             self._channel, _ = listening[0].accept()
             self._channel.settimeout(SLACK_S)
         except (OSError, SandboxError) as error:
             self._leave()
-            raise AgentError(f"The agent's commands can't be run: {error}") from error
+            raise AgentError(f"Can't run the agent's commands: {error}") from error
         finally:
             for listener in listening:
                 listener.close()
 
-    def _entered(self, script: str, listening: list[socket.socket]) -> tuple[RunningProgram, Mapping[str, str]]:
-        """Start a workplace that connects to a socket, which is appended to ``listening``."""
+    def _start_sandbox(self, script: str, listening: list[socket.socket]) -> tuple[RunningProgram, Mapping[str, str]]:
+        """Start a sandbox that connects to a socket, which is appended to ``listening``."""
 
         def serve(listener: socket.socket) -> Mapping[str, str]:
             listening.append(listener)
@@ -140,7 +140,7 @@ class BashSession:
         self._leave()
         self._restarts += 1
         if self._restarts > RESTARTS:
-            raise SandboxTerminated(f"the agent's commands ended their sandbox {self._restarts} times")
+            raise SandboxTerminated(f"the agent's commands terminated their sandbox {self._restarts} times")
         self._start()
 
     def _leave(self) -> None:

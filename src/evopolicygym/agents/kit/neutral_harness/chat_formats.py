@@ -1,6 +1,6 @@
-"""A conversation with one tool or none, in the two formats: OpenAI Chat Completions and Anthropic Messages.
+"""Conversations with one tool or none, in two API formats: OpenAI Chat Completions and Anthropic Messages.
 
-A model's messages go back to it in its server's own format.
+The model's own messages are sent back to it unchanged, in its server's format.
 """
 
 import json
@@ -12,21 +12,19 @@ from evopolicygym.model_proxy.formats import ApiFormat
 
 Json = dict[str, Any]
 MOST_OUTPUT = 16_384
-"""Tokens that one answer may have, where a format wants to be given; else the server's own most holds."""
+"""Maximum tokens of an answer, for the format that requires a limit."""
 DESCRIPTION = (
-    "Run a bash command in /workspace. Each command has a fresh shell and 300 s; its output is cut in the middle "
-    "above 16 KB."
+    "Run a bash command in /workspace. Each command runs in a fresh shell, for at most 300 s; of output above 16 KB, "
+    "the middle is cut out."
 )
 PARAMETERS = {
     "type": "object",
     "properties": {"command": {"type": "string", "description": "The command."}},
     "required": ["command"],
 }
-SPOKEN_BACK = ("role", "content", "tool_calls", "reasoning_content", "reasoning_details")
-"""Fields of a chat's answer that the server wants to see again; others it may refuse."""
-UNREADABLE = (
-    "[this call can't be read: the one tool is bash, and its arguments are a JSON object with a text `command`]"
-)
+HISTORY_FIELDS = ("role", "content", "tool_calls", "reasoning_content", "reasoning_details")
+"""Fields of a chat message that go back to the server; it may reject others."""
+UNREADABLE = "[invalid call: the only tool is bash, and its arguments are a JSON object with a string `command`]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +33,25 @@ class ToolCall:
 
     id: str
     command: str | None
-    """None where it can't be read."""
+    """None if the call is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model said."""
+    """A model's answer."""
 
     message: Json | None
-    """As it goes into the history; None where it said nothing at all."""
+    """The message for the history; None if the answer is empty."""
     text: str
     calls: tuple[ToolCall, ...]
 
 
 class Conversation(Protocol):
-    """A history that grows, and how it is described."""
+    """A growing history in an API format."""
 
     wire: ApiFormat
     path: str
-    """What stands after the server's address."""
+    """The path below the server's address."""
     headers: Mapping[str, str]
 
     def body(self, model: str) -> Json:
@@ -63,10 +61,10 @@ class Conversation(Protocol):
         """Add a message of the harness."""
 
     def read(self, document: Json) -> Answer:
-        """Return an answer; raise ``ValueError``, ``KeyError``, ``TypeError`` … where it is none."""
+        """Return an answer; raise ``ValueError``, ``KeyError``, ``TypeError`` … if the document is invalid."""
 
     def add(self, answer: Answer, results: Sequence[str]) -> None:
-        """Add an answer, with what came of its calls in their order."""
+        """Add an answer, and the results of its calls in order."""
 
 
 class Chat:
@@ -77,7 +75,7 @@ class Chat:
     headers: Mapping[str, str] = {}
 
     def __init__(self, effort: str = "", *, bash: bool = True) -> None:
-        """Have the model think so much; empty: as its server has it."""
+        """Start an empty history; an empty ``effort`` leaves the reasoning effort to the server."""
         self._messages: list[Json] = []
         self._thinking: Json = {"reasoning_effort": effort} if effort else {}
         self._bash = bash
@@ -95,11 +93,11 @@ class Chat:
     def read(self, document: Json) -> Answer:
         """Return the first choice's message."""
         message = document["choices"][0]["message"]
-        kept = {name: message[name] for name in SPOKEN_BACK if message.get(name) is not None} | {"role": "assistant"}
+        kept = {name: message[name] for name in HISTORY_FIELDS if message.get(name) is not None} | {"role": "assistant"}
         calls = []
         for call in kept.get("tool_calls") or ():
             arguments, command = _arguments(call["function"].get("arguments"))
-            call["function"]["arguments"] = arguments  # a server may refuse to see again what is no JSON
+            call["function"]["arguments"] = arguments  # a server may reject arguments that are not JSON
             calls.append(ToolCall(str(call["id"]), command if call["function"]["name"] == "bash" else None))
         text = _text(kept.get("content"))
         kept.setdefault("content", None if calls else "")
@@ -114,14 +112,14 @@ class Chat:
 
 
 class Messages:
-    """Anthropic Messages, whose history is marked at its end for the server's cache, which changes its price only."""
+    """Anthropic Messages; the end of the history is marked for the server's cache, which only affects the price."""
 
     wire = ApiFormat.MESSAGES
     path = "/v1/messages"
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
     def __init__(self, effort: str = "", *, bash: bool = True) -> None:
-        """Have the model think so much, and when it finds that worth it; empty: as its server has it."""
+        """Start an empty history; an empty ``effort`` leaves thinking to the server's default."""
         self._messages: list[Json] = []
         thinking: Json = {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
         self._thinking = thinking if effort else {}
@@ -143,7 +141,7 @@ class Messages:
 
     def read(self, document: Json) -> Answer:
         """Return all blocks."""
-        # A server may refuse to see an empty text again.
+        # A server may reject an empty text in the history.
         blocks = [block for block in document["content"] if block["type"] != "text" or block["text"]]
         calls = tuple(
             ToolCall(str(block["id"]), _command(block["input"]) if block["name"] == "bash" else None)
@@ -154,7 +152,7 @@ class Messages:
         return Answer({"role": "assistant", "content": blocks} if text or calls else None, text, calls)
 
     def add(self, answer: Answer, results: Sequence[str]) -> None:
-        """Add an answer and one user's message with what came of its calls."""
+        """Add an answer and a user's message with the results of its calls."""
         if answer.message is not None:
             self._messages.append(answer.message)
         if answer.calls:
@@ -168,15 +166,15 @@ class Messages:
 CONVERSATIONS: Mapping[ApiFormat, type[Chat | Messages]] = {ApiFormat.CHAT: Chat, ApiFormat.MESSAGES: Messages}
 
 
-def _arguments(given: object) -> tuple[str, str | None]:
-    """Return a call's arguments as JSON that can be read, with the command in them."""
+def _arguments(raw: object) -> tuple[str, str | None]:
+    """Return a call's arguments as valid JSON, and the command in them."""
     try:
-        arguments = json.loads(given) if isinstance(given, str) else given
+        arguments = json.loads(raw) if isinstance(raw, str) else raw
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
         return "{}", None
-    return (given if isinstance(given, str) else json.dumps(arguments)), _command(arguments)
+    return (raw if isinstance(raw, str) else json.dumps(arguments)), _command(arguments)
 
 
 def _command(arguments: object) -> str | None:

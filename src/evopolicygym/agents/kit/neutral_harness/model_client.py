@@ -1,4 +1,4 @@
-"""Asks a model for its next answer, through a model proxy, and keeps a transcript of what was said."""
+"""Requests a model's answers through a model proxy, with retries, and writes a transcript."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ import httpx2
 
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, Answer, Conversation
 from evopolicygym.core import regular_file
-from evopolicygym.core.agent import Workspace
+from evopolicygym.core.agent import AgentEnd, Workspace
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.text import now
 from evopolicygym.model_proxy.formats import credential_header
@@ -26,30 +26,35 @@ from evopolicygym.model_proxy.usage import ModelUsage
 LOG = logging.getLogger(__name__)
 TRIES = 8
 PATIENCE_S = 600.0
-"""Seconds after a first failure within which it is tried again."""
+"""Seconds after a first failure during which a request is retried."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 LOOK_S = 0.1
 MOST_BYTES = 32 << 20
 TRANSCRIPT_BYTES = 64 << 20
-"""The most that is kept of what a run's agent says."""
+"""Maximum size of a transcript."""
 OK, UNAUTHORIZED, TOO_LARGE, TOO_MANY, SERVER_ERROR = 200, 401, 413, 429, 500
 PASSING = frozenset({408, 409, 425, TOO_MANY})
-"""Statuses that may be others in a while, beside all from 500."""
+"""Temporary failures, in addition to all statuses from 500."""
 TOO_LONG = re.compile(
     r"context.?(length|window|size)|maximum context|prompt is too long|input (is|length).{0,20}(long|exceed)"
     r"|too many (input )?tokens|exceeds? the (maximum|model).{0,30}tokens",
     re.IGNORECASE,
 )
 Pause = Callable[[float], None]
-"""Waits so many seconds; raises where there is no more to wait for."""
+"""Waits for a number of seconds; raises an exception if the turn should end."""
 
 
 class ModelFailed(EvoPolicyGymError):
-    """The model server gives no answer, and asking again won't help."""
+    """The model server gives no answer, and retrying won't help."""
+
+    def __init__(self, message: str, end: AgentEnd = AgentEnd.UNAVAILABLE) -> None:
+        super().__init__(message)
+        self.end = end
+        """How the turn ends: the server's faults pause the run, and only a request that it refuses is the agent's."""
 
 
 class ConversationTooLong(EvoPolicyGymError):
-    """The model takes no conversation of this length."""
+    """The conversation exceeds the model's context."""
 
 
 class AllowanceSpent(EvoPolicyGymError):
@@ -57,16 +62,16 @@ class AllowanceSpent(EvoPolicyGymError):
 
 
 class _Unavailable(EvoPolicyGymError):
-    """It may answer in a while."""
+    """A temporary failure."""
 
     def __init__(self, message: str, pause_s: float = 0.0) -> None:
         super().__init__(message)
         self.pause_s = pause_s
-        """What the server asks for; zero where it doesn't."""
+        """The pause that the server requests; zero if it doesn't."""
 
 
 class ModelClient:
-    """Asks one model through a model proxy of its own, which it opens and closes."""
+    """Sends requests to one model through a model proxy of its own."""
 
     def __init__(self, upstream: ModelUpstream, model: str, workspace: Workspace) -> None:
         """Open the proxy with the price and the limits of a turn."""
@@ -74,7 +79,7 @@ class ModelClient:
         self._proxy = ModelProxy(upstream.within(workspace), workspace.model_log, workspace.report)
         self._address = self._proxy.serve(socket.create_server(("127.0.0.1", 0)))
         self.has_answered = False
-        """Whether the model has ever given an answer."""
+        """Whether the model has answered at least once."""
 
     def __enter__(self) -> Self:
         return self
@@ -83,11 +88,11 @@ class ModelClient:
         self._proxy.close()
 
     def usage(self) -> ModelUsage:
-        """Return what the requests used so far; all of it once the client is closed."""
+        """Return the usage so far; it is final once the client is closed."""
         return self._proxy.usage()
 
     def conversation(self, effort: str, *, bash: bool = True) -> Conversation:
-        """Return a new conversation in the format that the model's server speaks."""
+        """Return a new conversation in the model server's API format."""
         return CONVERSATIONS[self._upstream.wire](effort, bash=bash)
 
     def ask(self, conversation: Conversation, pause: Pause) -> Answer:
@@ -106,7 +111,7 @@ class ModelClient:
                 server = f"the model server {self._upstream.prefix}"
                 if attempt == TRIES - 1 or time.monotonic() + wait_s > deadline:
                     raise ModelFailed(f"{server} failed {attempt + 1} times in a row: {error}") from error
-                LOG.warning("attempt %d of %d to ask %s in %.0f s: %s", attempt + 2, TRIES, server, wait_s, error)
+                LOG.warning("attempt %d of %d at %s in %.0f s: %s", attempt + 2, TRIES, server, wait_s, error)
             _wait(wait_s, pause)
         raise AssertionError("unreachable")
 
@@ -114,7 +119,7 @@ class ModelClient:
         try:
             status, headers, data = asyncio.run(self._post(conversation, body, pause))
         except httpx2.HTTPError as error:
-            raise _Unavailable(f"no whole answer ({type(error).__name__})") from None
+            raise _Unavailable(f"no complete answer ({type(error).__name__})") from None
         if status != OK:
             if spent := self._proxy.spent():
                 raise AllowanceSpent(spent)
@@ -122,24 +127,24 @@ class ModelClient:
         try:
             answer = conversation.read(json.loads(data))
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-            raise _Unavailable(f"its answer can't be read: {data[:300].decode('utf-8', 'replace')}") from error
+            raise _Unavailable(f"invalid answer: {data[:300].decode('utf-8', 'replace')}") from error
         self.has_answered = True
         return answer
 
     async def _post(
         self, conversation: Conversation, body: bytes, pause: Pause
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Return status, headers and body of an answer; call ``pause`` while it is waited for."""
-        getting = asyncio.ensure_future(self._got(conversation, body))
+        """Return status, headers and body of an answer; call ``pause`` while waiting for it."""
+        request = asyncio.ensure_future(self._send(conversation, body))
         try:
-            while not getting.done():
-                await asyncio.wait({getting}, timeout=LOOK_S)
+            while not request.done():
+                await asyncio.wait({request}, timeout=LOOK_S)
                 pause(0.0)
         finally:
-            getting.cancel()
-        return await getting
+            request.cancel()
+        return await request
 
-    async def _got(self, conversation: Conversation, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+    async def _send(self, conversation: Conversation, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         headers = {"content-type": "application/json", **conversation.headers}
         headers |= credential_header(conversation.wire, self._address.key, [])
         address = self._address.address + conversation.path
@@ -162,30 +167,33 @@ def _wait(seconds: float, pause: Pause) -> None:
 
 
 def _refusal(status: int, headers: Mapping[str, str], text: str) -> EvoPolicyGymError:
-    """Return what an answer that is none means."""
-    said = f"it answered {status}: {' '.join(text.split())[:300]}"
+    """Return the error for an answer with this status."""
+    answer = f"it answered {status}: {' '.join(text.split())[:300]}"
     if status == UNAUTHORIZED:
-        return ModelFailed(f"the model server doesn't take the key for this model ({said}); look at --model-key")
+        message = f"the model server rejects the key for this model ({answer}); check --model-key"
+        return ModelFailed(message, AgentEnd.UNAUTHORIZED)
     if status == TOO_LARGE or (status < SERVER_ERROR and status != TOO_MANY and TOO_LONG.search(text)):
-        return ConversationTooLong(said)
+        return ConversationTooLong(answer)
     spent = headers.get("x-should-retry") == "false" or "insufficient_quota" in text
     if (status in PASSING or status >= SERVER_ERROR) and not spent:
         try:
-            return _Unavailable(said, max(0.0, float(headers.get("retry-after", "0"))))
+            return _Unavailable(answer, max(0.0, float(headers.get("retry-after", "0"))))
         except ValueError:  # a date
-            return _Unavailable(said)
-    return ModelFailed(f"the model server refuses ({said}); look at --model, --model-key, --model-url and --model-wire")
+            return _Unavailable(answer)
+    end = AgentEnd.LIMITED if spent else AgentEnd.CRASHED
+    options = "--model, --model-key, --model-url and --model-wire"
+    return ModelFailed(f"the model server rejects the request ({answer}); check {options}", end)
 
 
 class Transcript:
-    """A JSON line for each thing said between an agent and its model, appended to one file."""
+    """A file with a JSON line for each message between an agent and its model."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._room = TRANSCRIPT_BYTES - (path.stat().st_size if path.exists() else 0)
 
     def write(self, role: str, **what: Any) -> None:  # noqa: ANN401 - anything that is JSON
-        """Append a line while there is room; a full disk stops no agent."""
+        """Append a line while there is room; errors such as a full disk are ignored."""
         data = json.dumps({"time": now(), "role": role, **what}) + "\n"
         self._room -= len(data)
         if self._room < 0:

@@ -1,4 +1,4 @@
-"""The process in which the agent ``openevolve`` has its library: ``__main__`` sets it up, ``link`` is its one way out.
+"""The process in which the library OpenEvolve runs: ``__main__`` configures it, ``link`` connects it to the agent.
 
-Nothing of a run is known in here: what is asked goes to ``agents/builtin/openevolve.py``, which answers.
+It knows nothing of the run; ``agents/builtin/openevolve.py`` answers its requests.
 """

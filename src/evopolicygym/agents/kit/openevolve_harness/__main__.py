@@ -1,4 +1,4 @@
-"""Runs OpenEvolve, unmodified, until the agent that started this process ends it."""
+"""Runs OpenEvolve, unmodified, until the agent that started this process terminates it."""
 
 import asyncio
 import os
@@ -20,29 +20,27 @@ from openevolve.controller import OpenEvolve
 from evopolicygym.agents.kit.openevolve_harness import link
 
 ITERATIONS = 100_000
-"""More than any budget: the episodes are what ends a search."""
+"""More than any budget allows: the budget ends the search."""
 NEVER = 10**9
-"""Checkpoints of the library are not kept: a search that is interrupted begins anew."""
+"""The checkpoint interval: an interrupted search starts over."""
 WAIT_S = 7 * 24 * 3600
-"""The judge has limits of its own; the library is to wait for it."""
+"""The evaluation timeout: the judge has its own limits."""
 ISLANDS = 2
-"""With some thirty candidates, more islands would have a handful each."""
+"""With about thirty candidates, more islands would have only a few each."""
 MIGRATION = 8
-"""Generations of an island between migrations: the default of 50 would never come."""
+"""Generations between migrations: the default of 50 would never be reached."""
 POPULATION, ARCHIVE = 64, 8
-"""All candidates of a run are kept, and its best quarter is drawn from most."""
+"""Room for all candidates of a run, and for its best quarter."""
 TOP, DIVERSE = 2, 1
-"""Other programs that a question shows: policies are long, and few."""
+"""Further programs shown in a question: policies are long."""
 MOST_CODE = 50_000
-"""Characters of a candidate; the default of 10 000 would cut large policies off."""
-
-
+"""Maximum length of a candidate in characters: the default of 10,000 would cut off large policies."""
 LOOK_S = 1.0
 
 
 def main() -> None:
-    """Set the library up as the agent says, and run it."""
-    Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    """Configure the library by the agent's settings, and run it."""
+    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     settings = link.ask("settings")
     seed, output = int(settings["seed"]) % 2**32, Path(settings["directory"])
     output.mkdir(parents=True, exist_ok=True)
@@ -53,7 +51,7 @@ def main() -> None:
         checkpoint_interval=NEVER,
         random_seed=seed,
         language="python",
-        diff_based_evolution=False,  # a policy is short, and models without practice in the format miss its diffs
+        diff_based_evolution=False,  # policies are short, and models unfamiliar with the diff format fail at it
         max_code_length=MOST_CODE,
         llm=LLMConfig(models=[LLMModelConfig(name="model", init_client=link.Client)]),
         prompt=PromptConfig(system_message=settings["brief"], num_top_programs=TOP, num_diverse_programs=DIVERSE),
@@ -65,7 +63,7 @@ def main() -> None:
             random_seed=seed,
             log_prompts=False,
         ),
-        # One at a time: the judge plays a candidate's episodes on all cores by itself.
+        # One at a time: the judge already plays a candidate's episodes on all cores.
         evaluator=EvaluatorConfig(timeout=WAIT_S, max_retries=0, cascade_evaluation=False, parallel_evaluations=1),
     )
     evolution = OpenEvolve(
@@ -74,8 +72,8 @@ def main() -> None:
     asyncio.run(evolution.run())
 
 
-def _leave_with(parent: int) -> None:
-    """End this process and all of its own once the agent's is gone: it can't end them any more."""
+def _end_with(parent: int) -> None:
+    """Kill this process group once the agent's process has ended."""
     while os.getppid() == parent:
         time.sleep(LOOK_S)
     os.killpg(0, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""What a scripted model does in a conversation with a tool: shell commands and sayings, in four formats, streamed.
+"""Scripts for a scripted model: shell commands and messages for a tool, in four API formats.
 
-Which step comes next is read from the conversation itself. So a conversation that is resumed goes on where it
-was, and one that is begun anew begins anew. ``server.py`` serves it.
+The next step follows from the conversation itself, so a resumed conversation continues where it stopped, and a new one
+starts at the first step. ``server.py`` serves a script.
 """
 
 import json
@@ -12,21 +12,21 @@ from typing import Any
 from evopolicygym.agents.kit.scripted_model.server import Json, Reply, answer_pieces, encode_answer
 
 SHELLS = ("exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_command", "Shell", "execute_command")
-"""What tools call their shell."""
+"""The names of the shell in various tools."""
 FILLED = {"boolean": False, "number": 60000, "integer": 60000, "string": "next step"}
-"""What stands in arguments that a tool wants and the script has no word for, by type."""
+"""Values of further required arguments, by type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """A command that the tool is to run."""
+    """A command for the tool to run."""
 
     command: str
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A text that ends the tool's turn; no two of a script are alike."""
+    """A message that ends the tool's turn; it must be unique in its script."""
 
     text: str
 
@@ -35,19 +35,19 @@ Step = Shell | Say
 
 
 class Script:
-    """Answers as the steps have it; what is no conversation, or offers no shell, gets a plain text.
+    """Answers with its steps in order; requests without a shell, or outside of a conversation, get a plain text.
 
-    It is what a ``ScriptedModel`` is given to answer with.
+    Pass it to ``ScriptedModel`` as its ``answer``.
     """
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.places: list[int] = []
-        """For each request that was answered with a step: how many steps were behind its conversation."""
+        """For each request that was answered with a step: the step's index."""
         self._steps = tuple(steps)
         self._says = {step.text for step in steps if isinstance(step, Say)}
 
     def __call__(self, path: str, body: Json, reply: Reply) -> Iterator[bytes]:
-        """Yield the answer to whom asks at a path, with a body."""
+        """Yield the answer to a request."""
         style = next((style for end, style in STYLES.items() if path.endswith(end)), None)
         tools = style.tools(body) if style else {}
         shell = next((name for name in SHELLS if name in tools), None)
@@ -65,8 +65,8 @@ class Script:
 
 
 def _done(conversation: Iterator[str | None], says: set[str]) -> int:
-    """Return how many steps a conversation has had: its tools' results, each of them None, and the script's lines."""
-    return sum(said is None or said in says for said in conversation)
+    """Return the number of finished steps in a conversation: tool results, which are None, and scripted messages."""
+    return sum(message is None or message in says for message in conversation)
 
 
 def _arguments(command: str, schema: Json) -> Json:

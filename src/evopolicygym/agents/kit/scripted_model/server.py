@@ -1,7 +1,7 @@
-"""A model server on loopback that says what it is given to say: for trying an agent without a model and without a key.
+"""A model server on loopback with scripted answers, for testing an agent without a model and without a key.
 
-It is a server of its own, which answers in the four formats that the model proxy passes, whole or as a stream's events.
-Tokens are not counted: usage is the same whatever was asked. ``conversation.py`` has a tool run shell commands.
+It answers in the four API formats of the model proxy, as a whole or streamed. Tokens are not counted: every answer
+reports the same usage. ``conversation.py`` makes a tool run shell commands.
 """
 
 import json
@@ -15,31 +15,31 @@ from typing import Any, Self
 
 Json = dict[str, Any]
 INPUT, CACHED, OUTPUT, REASONING = 1000, 400, 50, 10
-"""Tokens that every generation says that it took."""
+"""Tokens that every generation reports."""
 DEADLINE_S = 60.0
-"""The longest that the server hangs."""
+"""Maximum time for which the server hangs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """How one request is answered; by default with a text, and whole."""
+    """An answer to a request; by default a complete text."""
 
     text: str = "All is well."
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: bytes | None = None
-    """Sent as it is, in place of an answer in the request's format."""
+    """Raw bytes to send instead of an answer in the request's format."""
     tell_usage: bool = True
     identity: str = "1"
-    """What tells this answer from others of its conversation."""
+    """An id that is unique in the conversation."""
     hang: str = ""
-    """Where the server stops until it is released or left: ``before`` it answers, or ``between`` two pieces."""
+    """When the server hangs until it is released or the client leaves: ``before`` the answer, or ``between`` pieces."""
     cut: bool = False
     """Whether the connection is dropped halfway through the answer."""
 
 
 def answer_pieces(path: str, body: Json, reply: Reply) -> Iterator[bytes]:
-    """Yield an answer in the format that a path speaks: the events of a stream, or the whole as one piece."""
+    """Yield an answer in the path's API format: the events of a stream, or the whole as one piece."""
     model, text = str(body.get("model", "scripted")), reply.text
     if path.endswith("/responses"):
         documents = _responses(model, text, reply, streamed=bool(body.get("stream")))
@@ -154,8 +154,8 @@ def _messages(model: str, text: str, reply: Reply, *, streamed: bool) -> list[Js
 
 
 def _gemini(text: str, reply: Reply, *, streamed: bool) -> list[Json]:
-    def chunk(said: str, n_tokens: int, **end: str) -> Json:
-        candidate = {"index": 0, "content": {"role": "model", "parts": [{"text": said}]}, **end}
+    def chunk(part: str, n_tokens: int, **end: str) -> Json:
+        candidate = {"index": 0, "content": {"role": "model", "parts": [{"text": part}]}, **end}
         usage = {
             "promptTokenCount": INPUT,
             "cachedContentTokenCount": CACHED,
@@ -174,7 +174,7 @@ def _gemini(text: str, reply: Reply, *, streamed: bool) -> list[Json]:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A request as it came."""
+    """A received request."""
 
     method: str
     target: str
@@ -188,16 +188,17 @@ class ScriptedModel:
 
     def __init__(self, answer: "Callable[[str, Json, Reply], Iterator[bytes]] | None" = None) -> None:
         self.answer = answer or answer_pieces
-        """Says what is sent to whom asks at a path, with a body, as a reply has it."""
+        """Called with a path, a body and a reply; yields the bytes to send."""
         self.asked: list[ReceivedRequest] = []
+        """The requests so far."""
         self.replies: list[Reply] = []
-        """One for each request to come; afterwards every request gets a plain one."""
+        """Replies to the next requests; later requests get a default one."""
         self.released = threading.Event()
-        """Set it to let a hanging answer go on."""
+        """Set it to release a hanging answer."""
         self.came = threading.Event()
-        """Set once a request has come."""
+        """Set once a request has arrived."""
         self.left = threading.Event()
-        """Set once a client has left a hanging answer."""
+        """Set once a client has disconnected from a hanging answer."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
         self._server.model = self  # type: ignore[attr-defined]
@@ -215,7 +216,7 @@ class ScriptedModel:
 
     @property
     def url(self) -> str:
-        """Where it answers, without a slash at the end."""
+        """Its address, without a trailing slash."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def next_reply(self) -> Reply:
@@ -275,7 +276,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _hang(self) -> None:
-        """Wait until released; what ends the wait early is that the client has left."""
+        """Wait until released or until the client disconnects."""
         self.connection.settimeout(0.02)
         for _ in range(int(DEADLINE_S / 0.02)):
             if self._model.released.is_set():

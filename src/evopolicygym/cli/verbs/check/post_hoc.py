@@ -9,8 +9,7 @@ from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.options import Isolation, RunsArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_error, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import named_places, runs_meant
+from evopolicygym.records.reader import expand_runs, find_places, read_run
 from evopolicygym.runs.replay import ReplayOptions, play_post_hoc, post_hoc_due
 
 EXAMPLES = """
@@ -36,7 +35,7 @@ def post_hoc(
 
     What it finds is kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
     """
-    roots = runs_meant(named_places(runs, below))
+    roots = expand_runs(find_places(runs, below))
     total = {root: len(post_hoc_due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
     means, played = ReplayOptions(workers, isolation=isolation, trusted=trust), {}
     try:

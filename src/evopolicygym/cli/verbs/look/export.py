@@ -21,7 +21,7 @@ from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
 from evopolicygym.export.hub import tables_upload
 from evopolicygym.export.schema.tables import find
-from evopolicygym.records.run_names import named_places
+from evopolicygym.records.reader import find_places
 
 EXAMPLES = """
 Examples:
@@ -92,7 +92,7 @@ def export(
 
     repository = asked_repository(push_to, format_name, yes=yes, public=public)
     EXPORTERS.load(format_name)
-    found = find(named_places(runs, below))
+    found = find(find_places(runs, below))
     asked = split_names(tables) or None
     with interruptible():
         exported = write(format_name, found, output, asked, steps=not no_steps, force=force, follow=follow)

@@ -14,8 +14,8 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number
-from evopolicygym.records.films import document
-from evopolicygym.records.run_names import named_run
+from evopolicygym.records.films import film_document
+from evopolicygym.records.reader import find_run
 from evopolicygym.runs.film import FilmOptions, films
 from evopolicygym.runs.replay import ReplayOptions
 
@@ -56,7 +56,7 @@ def film(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON, without progress.")] = False,
 ) -> None:
     """Film a run's episodes from its record; say of each whether it shows what was recorded. Exit code 1 if not."""
-    run = named_run(run, below)
+    run = find_run(run, below)
     if selected and submission is not None:
         raise UsageError(f"--selected and --submission {submission} can't be combined; give one of them.")
     wish = FilmOptions(split, submission, ",".join(case or ["0"]), output, every, fps, _size(size), force)
@@ -83,7 +83,7 @@ def film(
                 "path": str(one.path),
                 "was_there": one.was_there,
                 "isolation": one.isolation or None,
-                **document(one.film),
+                **film_document(one.film),
             }
             for one in made
         ]

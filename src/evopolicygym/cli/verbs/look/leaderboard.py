@@ -21,6 +21,8 @@ evopolicygym leaderboard --with paper,anchors,references --scores --format markd
 
 evopolicygym leaderboard runs --harnesses   (which harness makes what of which model)
 
+evopolicygym leaderboard runs --aggregates --normalise known   (interquartile means, 1 is the best known score)
+
 evopolicygym leaderboard runs/mine --format latex > table.tex
 """
 
@@ -38,10 +40,14 @@ def leaderboard(
     harnesses: Annotated[
         bool, typer.Option("--harnesses", help="Show only harnesses by models: normalised and rank scores.")
     ] = False,
+    aggregates: Annotated[
+        bool,
+        typer.Option("--aggregates", help="Show only interquartile means, medians, means and optimality gaps."),
+    ] = False,
     family: Annotated[str | None, typer.Option(help="Show the tasks of one family only.")] = None,
     by: Annotated[str, typer.Option(help="Split entries by these too, such as experiment,seed.")] = "",
     normalise: Annotated[
-        str, typer.Option(help="Normalise by the best agent (best), or by the best entry of a kind.")
+        str, typer.Option(help="Normalise by the best agent (best), the best entry of a kind, or the best known score.")
     ] = "best",
     partial: Annotated[bool, typer.Option("--partial", help="Rank entries that lack tasks with the others.")] = False,
     audit: Annotated[
@@ -69,5 +75,6 @@ def leaderboard(
         print_json(found.document)
         return
     print_problems(err(), found.problems)
-    tables = found.arranged(one_each=form == "csv", scores=scores, per_task=per_task, harnesses=harnesses)
-    print_tables(tables, form)
+    views = {"aggregates": aggregates, "harnesses": harnesses, "scores": scores}
+    show = next((name for name, is_wanted in views.items() if is_wanted), "ranks")
+    print_tables(found.arranged(one_each=form == "csv", show=show, per_task=per_task), form)

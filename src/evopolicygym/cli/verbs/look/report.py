@@ -23,7 +23,7 @@ from evopolicygym.cli.tables import print_problems
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted
-from evopolicygym.records.run_names import named_places
+from evopolicygym.records.reader import find_places
 from evopolicygym.report.contents import ReportContents
 from evopolicygym.report.write import select_parts, write_report
 from evopolicygym.viewer.site.document_cache import CacheTally, Episodes
@@ -84,7 +84,7 @@ def report(
             "No place to write to was given; expected -o DIR, or --single-file FILE.html for the pages alone."
         )
     beside = shipped_beside(split_names(shipped))
-    found = named_places(runs or None, below, needed=not beside.tables)
+    found = find_places(runs or None, below, needed=not beside.tables)
     ranked = [name for name in split_names(shipped) if name in shipped_names()]
     pages = Pages(found, ranked, _episodes(episodes), _bytes(most_mb))
     document: dict[str, Any] = {}

@@ -11,8 +11,7 @@ from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.cli.output import out, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import printable
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_names import named_run
+from evopolicygym.records.reader import find_run, read_run
 
 EXAMPLES = """
 Examples:
@@ -33,7 +32,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Show a run: its submissions, what was selected, its score beside anchors and published entries."""
-    run = named_run(run, below)
+    run = find_run(run, below)
     record = read_run(run)
     state = record.state
     if as_json:

@@ -11,7 +11,7 @@ from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import print_text
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.records.run_names import named_places
+from evopolicygym.records.reader import find_places
 from evopolicygym.viewer.site.access import leading_to
 from evopolicygym.viewer.site.serving import ServedViewer
 
@@ -36,7 +36,7 @@ def view(
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
     with (
         interruptible(),
-        ServedViewer(named_places(runs or None, below), port, split_names(shipped)) as viewer,
+        ServedViewer(find_places(runs or None, below), port, split_names(shipped)) as viewer,
         tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
     ):
         print_text(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")

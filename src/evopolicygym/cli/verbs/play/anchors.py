@@ -11,7 +11,7 @@ from rich.text import Text
 
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.options import parse_pairs
+from evopolicygym.cli.options import parse_json_pairs
 from evopolicygym.cli.output import err, out, print_json, print_text, print_warning
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.task import EnvironmentSpec, TaskText
@@ -67,7 +67,7 @@ def anchors(
     Degenerate is a policy that ends episodes early; it is measured where one was found that gains by it. Reference is
     the policy that a person wrote, where there is one.
     """
-    arguments = parse_pairs("--make", make or ())
+    arguments = parse_json_pairs("--make", make or ())
     specs = [asked_environment(one, TaskText.FULL, imports or (), arguments)[0] for one in environments]
     count = cap_workers(workers, LOCAL, print_warning)
     found: list[MeasuredAnchors] = []

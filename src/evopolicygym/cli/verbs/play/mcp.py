@@ -1,29 +1,137 @@
-"""``evopolicygym mcp``: the judge of a served run as an MCP server on standard input and output."""
+"""``evopolicygym mcp``: the judge as an MCP server, over standard input and output or over HTTP."""
 
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from evopolicygym.core.errors import MissingExtra
+from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
+from evopolicygym.cli.completion import complete_environment
+from evopolicygym.cli.options import with_flags
+from evopolicygym.cli.output import err
+from evopolicygym.cli.verbs.play.serve import OPTIONS
+from evopolicygym.core.agent import SYSTEM
+from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
+from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.run import Stage
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.runs.workspace import workspace_directory
 
 EXAMPLES = """
 Examples:
 
-evopolicygym serve acrobot --workspace work   (begins a run; then, for the agent in your editor:)
+evopolicygym mcp acrobot --workspace work   (begins a run, or resumes the one that stopped there)
 
-evopolicygym mcp work
+evopolicygym mcp work   (the run that evopolicygym serve plays in work)
+
+evopolicygym mcp work --http 127.0.0.1:8765   (over HTTP; prints the address and the token's file)
 """
+LOOK_S = 0.1
+LAST_LINES = 10
+"""Lines of the log that are shown where no run could be served."""
 
 
+@with_flags(OPTIONS)
 def mcp(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="[WORKSPACE|TASK]",
+            help="The workspace of a served run, or the environment of a new one. Default: the current directory.",
+            autocompletion=complete_environment,
+        ),
+    ] = ".",
     workspace: Annotated[
-        Path, typer.Argument(help="The workspace of a run that is served; by default the current directory.")
-    ] = Path(),
+        Path | None,
+        typer.Option(metavar="DIR", help="The workspace of the run of TASK. Default: a directory of the task's name."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="What tables call the agent of a new run.")] = "",
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Serve over HTTP; by default over stdio.")] = "",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name by which requests may call this machine, beyond --http's own."),
+    ] = None,
+    **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
-    """Offer the judge of a served run as tools (task, info, submit, feedback, check, restore, finish) over stdio."""
+    """Offer the judge of a served run as MCP tools; with TASK, begin that run or resume it first.
+
+    The run is played by a process of its own (evopolicygym serve), which ends when the run is scored.
+    """
     try:
+        from evopolicygym.agents.kit.mcp_http import serve_http
         from evopolicygym.agents.kit.mcp_server import check_workspace, judge_tools
     except ModuleNotFoundError as error:
         raise MissingExtra("evopolicygym mcp", "mcp", str(error.name)) from error
-    judge_tools(check_workspace(workspace.absolute())).run("stdio")
+    words = _as_words({**flags, "name": name})
+    if workspace is None and (Path(place) / SYSTEM).is_dir():
+        if words:
+            raise UsageError(f"{words[0]} is an option of a new run, and {place} is a workspace.")
+        directory = Path(place).absolute()
+    elif workspace is None and Path(place).is_dir():
+        directory = check_workspace(Path(place).absolute())
+    else:
+        directory = (workspace or Path(Path(place).stem.replace(":", "_"))).absolute()
+        _serve_task(place, directory, Path(flags.get("runs") or DEFAULT_RUNS), words)
+    if http:
+        serve_http(directory, http, allow_host or (), _announce)
+    else:
+        judge_tools(directory).run("stdio")
+
+
+def _announce(url: str, file: Path) -> None:
+    err().print(f"MCP over HTTP at {url}", soft_wrap=True)
+    err().print(f"Header: Authorization: Bearer TOKEN, with the token in {file}", soft_wrap=True, markup=False)
+
+
+def _as_words(flags: Mapping[str, Any]) -> list[str]:
+    """Return flags as they were typed."""
+    named = {option.name: option.flag for option in OPTIONS} | {"name": "--name"}
+    words: list[str] = []
+    for name, value in flags.items():
+        for item in value if isinstance(value, list) else [value]:
+            if item not in (None, ""):
+                words += [named[name], *([] if item is True else [str(item)])]
+    return words
+
+
+def _serve_task(task: str, workspace: Path, runs: Path, words: Iterable[str]) -> None:
+    """Have a process serve a run in a workspace, unless one does; the process outlives this one.
+
+    Raises ``AgentError`` with the last lines of that process's log where it ends instead.
+    """
+    if _is_served(workspace):
+        return
+    begin = ["--resume", str(root)] if (root := _unfinished_run(workspace, runs)) else [task, *words]
+    log = workspace.with_name(f"{workspace.name}.log")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        serving = subprocess.Popen(
+            [sys.executable, "-m", "evopolicygym", "serve", *begin, "--workspace", str(workspace), "--quiet"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    while not _is_served(workspace):
+        if serving.poll() is not None:
+            last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+            raise AgentError("No run could be served:\n" + "\n".join(last))
+        time.sleep(LOOK_S)
+
+
+def _is_served(workspace: Path) -> bool:
+    variables = read_addresses(workspace)
+    return bool(variables) and RelayedJudge(variables).answers()
+
+
+def _unfinished_run(workspace: Path, runs: Path) -> Path | None:
+    """Return the run that was played in a workspace and isn't finished, if there is one."""
+    if not (workspace / SYSTEM).is_dir():
+        return None
+    played_there = (root for root in find_runs(runs) if workspace_directory(RunPaths(root)) == workspace)
+    return next((root for root in played_there if read_run(root).state.stage is not Stage.FINISHED), None)

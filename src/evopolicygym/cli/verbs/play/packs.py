@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.cli.output import out, print_json
+from evopolicygym.cli.pack_installation import install_packs
 from evopolicygym.cli.tables import print_table
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack, PackTask
@@ -36,7 +37,9 @@ evopolicygym packs remove ale
 
 app = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, rich_markup_mode="rich", add_completion=False)
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
-Name = Annotated[str, typer.Argument(help="A pack's name, as evopolicygym packs lists it, or your file.")]
+NAME_HELP = "A pack's name, as evopolicygym packs lists it, or your file."
+Name = Annotated[str, typer.Argument(help=NAME_HELP)]
+Names = Annotated[list[str], typer.Argument(metavar="NAME…", help=NAME_HELP)]
 
 
 @app.callback()
@@ -87,22 +90,13 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def install(name: Name) -> None:
-    """Install a pack into a Python environment of its own. What is broken off goes on with the same command."""
-    from evopolicygym.packs.installer import install as install_pack
-
-    pack = load(name)
-    with interruptible(), err().status(f"{name}: beginning") as status:
-
-        def tell(what: str) -> None:
-            status.update(f"{name}: {what}")
-            if not err().is_terminal:
-                err().print(Text(f"{name}: {what}"), soft_wrap=True)
-
-        found = install_pack(pack, tell)
-    out().print(Text(f"{name} is installed: {found.size_mb} MB in {found.directory}"), soft_wrap=True)
-    then = f"packs check {pack.file}" if pack.file else f"run {pack.tasks[0].id} --agent random --budget 4"
-    out().print(Text(f"next  evopolicygym {then}"), soft_wrap=True)
+def install(names: Names) -> None:
+    """Install packs, each into a Python environment of its own. What is broken off goes on with the same command."""
+    packs = [load(name) for name in names]
+    install_packs(packs)
+    for pack in packs:
+        then = f"packs check {pack.file}" if pack.file else f"run {pack.tasks[0].id} --agent random --budget 4"
+        out().print(Text(f"next  evopolicygym {then}"), soft_wrap=True)
 
 
 @app.command()

@@ -29,13 +29,12 @@ evopolicygym serve acrobot --listen 0.0.0.0:8000 --allow-host judge   (for conta
 
 evopolicygym serve --resume latest
 """
-NOT_OUTSIDE = {"agent", "command", "label", "options", "model_url", "model_key", "model_wire", "price"} | {
-    "max_cost",
-    "max_tokens",
-    "max_turns",
+NOT_OUTSIDE = {
+    *("agent", "command", "interactive", "label", "options", "model_url", "model_key", "model_wire", "price"),
+    *("max_cost", "max_tokens", "max_turns"),
 }
 """Options of agents that a run starts, or whose models it asks."""
-OPTIONS = tuple(one for one in RUN_OPTIONS if one.name not in NOT_OUTSIDE)
+OPTIONS = tuple(option for option in RUN_OPTIONS if option.name not in NOT_OUTSIDE)
 
 
 @with_flags(OPTIONS)
@@ -81,6 +80,7 @@ def serve(
     """
     given = given_options(OPTIONS, flags)
     access = OutsideAccess(listen, socket, allow_host or ())
+    announce = _announce_nothing if quiet else _announce
     if resume:
         if task or config or name or given.keys() - {"runs", "workers", "track"}:
             raise UsageError(
@@ -90,10 +90,10 @@ def serve(
         elsewhere = {"workers": given.get("workers"), "track": given.get("track", "")}
         below = given.get("runs", DEFAULT_RUNS)
         playing = partial(
-            resume_served, resume, _announce, access, workspace=workspace, runs_directory=below, **elsewhere
+            resume_served, resume, announce, access, workspace=workspace, runs_directory=below, **elsewhere
         )
     else:
-        playing = partial(play_served, task, _announce, access, name=name, workspace=workspace, config=config, **given)
+        playing = partial(play_served, task, announce, access, name=name, workspace=workspace, config=config, **given)
     play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json)
 
 
@@ -105,3 +105,7 @@ def _announce(variables: Mapping[str, str], file: Path) -> None:
     err().print(f"workspace: {file.parent}", soft_wrap=True, markup=False)
     err().print("As the agent, in another shell: cd there; ./judge task; ./judge submit 0-7", markup=False)
     err().print(f"Other programs find the judge by: source {file}", soft_wrap=True, markup=False)
+
+
+def _announce_nothing(_variables: Mapping[str, str], _file: Path) -> None:
+    """Leave the addresses to the workspace's file, where only results and errors are to be printed."""

@@ -1,5 +1,6 @@
 """``evopolicygym suite``: play agents in environments, several runs at once; resumes where it stopped."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from evopolicygym.cli.output import (
     Quiet,
     Verbose,
     Verbosity,
+    err,
     log_update,
     out,
     print_error,
@@ -24,13 +26,14 @@ from evopolicygym.cli.output import (
     progress_console,
     set_verbosity,
 )
+from evopolicygym.cli.pack_installation import install_packs
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, nest_options
 from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import Observer, Update, play_suite, prepare_suite
 from evopolicygym.runs.suites.records import PlannedRunResult, found
-from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, entry, load
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, MissingPacks, PlannedRun, entry, load
 
 EXAMPLES = """
 Examples:
@@ -102,7 +105,13 @@ def suite(
     common = nest_options(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
     given = {**common, **{name: value for name, value in of_suite.items() if value not in (None, [], {})}}
     asked = load(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
-    asked, planned = prepare_suite(asked, print_warning)
+    try:
+        asked, planned = prepare_suite(asked, print_warning)
+    except MissingPacks as missing:
+        if as_json or not missing.can_be_installed or not _answers_yes(missing):
+            raise
+        install_packs(missing.packs)
+        asked, planned = prepare_suite(asked, print_warning)
     directory = directory_of(asked)
     if asked.common["split"] != "public" and (directory / REVEALED_FILE).exists():
         name = asked.common["experiment"]
@@ -130,6 +139,19 @@ def suite(
         raise typer.Exit(INTERRUPTED)
     if any(one.verdict != "finished" for one in results):
         raise typer.Exit(1)
+
+
+def _is_at_a_terminal() -> bool:
+    return sys.stdin.isatty() and err().is_terminal
+
+
+def _answers_yes(missing: MissingPacks) -> bool:
+    """Return whether a person at the terminal wants missing packs to be installed; nobody is asked elsewhere."""
+    if not _is_at_a_terminal():
+        return False
+    print_error(str(missing))
+    megabytes = sum(pack.size_mb for pack in missing.packs)
+    return typer.confirm(f"Install what is missing now ({megabytes} MB)?", err=True)
 
 
 def _show_plan(results: Sequence[PlannedRunResult], *, as_json: bool) -> None:

@@ -1,1 +1,1 @@
-"""What the judge's client does with the files of a workspace, by which it asks nobody."""
+"""The parts of the judge's client that work on the files of the workspace, without the judge."""

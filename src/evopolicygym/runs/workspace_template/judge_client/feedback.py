@@ -1,14 +1,15 @@
-"""Reads what submissions left in feedback/: tables of returns and of steps."""
+"""Reads feedback/: tables of returns and of steps, and steps as arrays."""
 
+import contextlib
 import json
 import statistics
 from pathlib import Path
 from typing import Any
 
 MOST_ROWS = 2000
-"""Rows of a table: more than anybody reads."""
+"""The most rows of a table."""
 MOST_CELL = 160
-"""Characters of a cell: what is longer is cut, and shown by naming parts of it."""
+"""The most characters of a cell; name parts of a longer one, such as obs.0."""
 DEFAULT_FIELDS = "t,obs,action,reward"
 
 
@@ -44,7 +45,7 @@ def compare(workspace: Path, first: int, second: int) -> str:
     lengths = [_means(workspace, number, "episode_lengths") for number in (first, second)]
     shared = sorted(means[0].keys() & means[1].keys())
     if not shared:
-        raise NotThere(f"Submissions {first} and {second} played no case that is the same.")
+        raise NotThere(f"Submissions {first} and {second} have no case in common.")
     rows = [(case, means[0][case], means[1][case], means[1][case] - means[0][case]) for case in shared]
     differences = [difference for *_, difference in rows]
     heads = (f"{'case':>6} {f'submission {first}':>15} {f'submission {second}':>15} {'difference':>12}", "lengths")
@@ -56,24 +57,33 @@ def compare(workspace: Path, first: int, second: int) -> str:
     mean = statistics.fmean(differences)
     error = statistics.stdev(differences) / len(rows) ** 0.5 if len(rows) > 1 else None
     better, worse = sum(item > 0 for item in differences), sum(item < 0 for item in differences)
-    spread = "its standard error is unknown, of one case" if error is None else f"standard error {error:.3g}"
+    spread = "standard error unknown (one case)" if error is None else f"standard error {error:.3g}"
     lines.append(f"mean difference {mean:+.6g}, {spread}; {second} is better on {better} cases, worse on {worse}")
     return "\n".join(lines)
 
 
+def steps_of(workspace: Path, episode: str) -> list[dict[str, Any]]:
+    """Return an episode's steps, each with what was observed before its action (obs) and after it (next_obs)."""
+    directory = directory_of(workspace, episode)
+    try:
+        lines = (directory / "trajectory.jsonl").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise NotThere("This run has no trajectories: its feedback has returns only.") from None
+    steps = [json.loads(line) for line in lines]
+    if arrays := arrays_of(directory):
+        seen = [_observation(arrays, t) for t in range(len(steps) + 1)]
+    else:
+        seen = [*(step["obs"] for step in steps), steps[-1].get("final_obs")]
+    return [{**step, "obs": seen[t], "next_obs": seen[t + 1]} for t, step in enumerate(steps)]
+
+
 def trace(workspace: Path, episode: str, every: int, fields: str | None) -> str:
     """Return an episode's steps as a table: every so many, and the last."""
-    path = directory_of(workspace, episode) / "trajectory.jsonl"
-    try:
-        steps = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except FileNotFoundError:
-        raise NotThere("This run shows no trajectories: its feedback is returns alone.") from None
-    if arrays := arrays_of(directory_of(workspace, episode)):
-        steps = [{**step, "obs": _observation(arrays, step["t"])} for step in steps]
+    steps = steps_of(workspace, episode)
     names = (fields or DEFAULT_FIELDS).split(",")
     if unknown := [name for name in names if all(_value(step, name) == "" for step in steps)]:
         raise NotThere(
-            f"No step has {unknown[0]}; a step has {', '.join(steps[0])}, and a part of it is named as obs.0."
+            f"Invalid field {unknown[0]}: expected one of {', '.join(steps[0])}, or a part of one, such as obs.0."
         )
     wanted = [step for step in steps if step["t"] % max(1, every) == 0 or step is steps[-1]]
     rows = [[_cut(_cell(_value(step, name))) for name in names] for step in wanted[:MOST_ROWS]]
@@ -81,7 +91,7 @@ def trace(workspace: Path, episode: str, every: int, fields: str | None) -> str:
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [names, *rows]]
     last = steps[-1]
     ended = "terminated" if last["terminated"] else "truncated"
-    seen = _cell(last.get("final_obs", ""))
+    seen = _cell(last["next_obs"])
     final = f"; the last observation: {seen}" if "obs" in names and seen and len(seen) <= MOST_CELL else ""
     if len(wanted) > MOST_ROWS:
         lines.append(f"{len(wanted) - MOST_ROWS} more rows; --every K shows fewer")
@@ -89,8 +99,52 @@ def trace(workspace: Path, episode: str, every: int, fields: str | None) -> str:
     return "\n".join([*lines, f"{ended} after {len(steps)} steps, return {total:.6g}{final}"])
 
 
+def export(workspace: Path, episodes: list[str], to: str) -> list[str]:
+    """Write each episode as an npz file of arrays into a directory of the workspace; return the files' paths.
+
+    The file holds observations (one more than there are steps), actions, rewards, terminated and truncated.
+    """
+    np = numpy()
+    directory = workspace / to
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for episode in episodes:
+        steps = steps_of(workspace, episode)
+        arrays = arrays_of(directory_of(workspace, episode))
+        if not arrays:
+            arrays = _columns("observations", [*(step["obs"] for step in steps), steps[-1]["next_obs"]])
+        arrays |= _columns("actions", [step["action"] for step in steps])
+        for name, source in (("rewards", "reward"), ("terminated", "terminated"), ("truncated", "truncated")):
+            arrays |= _columns(name, [step[source] for step in steps])
+        path = directory / f"ep_{number_of(episode):03d}.npz"
+        np.savez_compressed(path, **arrays)
+        paths.append(str(path.relative_to(workspace) if path.is_relative_to(workspace) else path))
+    return paths
+
+
+def numpy() -> Any:  # noqa: ANN401 - a module
+    """Return numpy; raise ``NotThere`` where this Python has none."""
+    try:
+        import numpy as np
+    except ImportError:
+        raise NotThere("This needs numpy, which this Python doesn't have.") from None
+    return np
+
+
+def _columns(name: str, values: list[Any]) -> dict[str, Any]:
+    """Return values of all steps as arrays: one, or one for each part of a dict, under a dotted name."""
+    if isinstance(values[0], dict):
+        parts = ((key, [value[key] for value in values]) for key in values[0])
+        return {key: array for part, each in parts for key, array in _columns(f"{name}.{part}", each).items()}
+    array = numpy().asarray(values)
+    if array.dtype.kind == "U":  # NaN and infinities are text in JSON
+        with contextlib.suppress(ValueError):  # it is text
+            array = array.astype(float)
+    return {name: array}
+
+
 def _means(workspace: Path, number: int, name: str) -> dict[int, float]:
-    """Return the mean by case of what a submission's summary says of each episode under a name."""
+    """Return, for each case of a submission, the mean of a field of its summary, such as returns."""
     summary = summaries(workspace).get(number)
     if summary is None or not summary.get("returns"):
         raise NotThere(f"Submission {number} has no returns here.")
@@ -104,25 +158,21 @@ def number_of(episode: str) -> int:
     """Return the number of an episode such as 12 or ep_012."""
     digits = episode.removeprefix("ep_")
     if not digits.isdecimal():
-        raise NotThere(f"{episode!r} is not an episode; 12 or ep_012 would be.")
+        raise NotThere(f"Invalid episode {episode!r}: expected a number, such as 12 or ep_012.")
     return int(digits)
 
 
 def arrays_of(directory: Path) -> dict[str, Any]:
-    """Return the arrays of an episode whose observations are too large for its lines, by their names."""
+    """Return the observations of an episode that keeps them apart from its lines, by the arrays' names."""
     path = directory / "observations.npz"
     if not path.exists():
         return {}
-    try:
-        import numpy as np
-    except ImportError:
-        raise NotThere("This episode's observations are arrays, and this Python has no numpy to read them.") from None
-    with np.load(path) as archive:
+    with numpy().load(path) as archive:
         return dict(archive)
 
 
 def _value(step: dict[str, Any], name: str) -> object:
-    """Return what a dotted name such as obs.3 or info.speed leads to in a step; empty where it leads nowhere."""
+    """Return the part of a step that a dotted name such as obs.3 or info.speed names; empty if there is none."""
     found: Any = step
     for part in name.split("."):
         try:
@@ -133,7 +183,7 @@ def _value(step: dict[str, Any], name: str) -> object:
 
 
 def _observation(arrays: dict[str, Any], t: int) -> object:
-    """Return what was observed at a step, of arrays that are named observations or observations.KEY."""
+    """Return the observation before step t, from arrays named observations or observations.KEY."""
     if "observations" in arrays:
         return arrays["observations"][t]
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Pictures of an episode as PNG files: of what its policy saw, where that is a picture."""
+"""Pictures of an episode as PNG files, from observations that are pictures."""
 
 import struct
 import zlib
@@ -8,11 +8,11 @@ from typing import Any
 from judge_client import feedback
 
 SMALLEST = 9
-"""Pixels each way of what is taken for a picture: grids of cells are smaller."""
+"""The least width and height of a picture, in pixels; grids of cells are smaller."""
 
 
 def seen(workspace: Path, episode: str, steps: list[int]) -> dict[int, bytes]:
-    """Return PNG files of what the policy saw at some steps, where that is a picture."""
+    """Return what the policy saw at some steps as PNG files; raise ``NotThere`` where it saw no pictures."""
     arrays = feedback.arrays_of(feedback.directory_of(workspace, episode))
     for array in arrays.values():
         if array.dtype.name == "uint8" and array.ndim in {3, 4} and min(array.shape[1:3]) >= SMALLEST:
@@ -28,7 +28,7 @@ def seen(workspace: Path, episode: str, steps: list[int]) -> dict[int, bytes]:
 
 
 def write(to: str, workspace: Path, episode: str, pictures: dict[int, bytes]) -> list[str]:
-    """Write pictures as PNG files into a directory, seen from the workspace; return their paths."""
+    """Write PNG files into a directory of the workspace; return their paths."""
     directory = workspace / to
     directory.mkdir(parents=True, exist_ok=True)
     paths = [directory / f"ep_{feedback.number_of(episode):03d}_step_{step}.png" for step in pictures]
@@ -54,5 +54,5 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def steps_of(text: str) -> list[int]:
     """Return the steps that a text such as 0,50,100 names."""
     if not all(part.isdecimal() for part in text.split(",")):
-        raise feedback.NotThere(f"{text!r} names no steps; 0,50,100 would.")
+        raise feedback.NotThere(f"Invalid steps {text!r}: expected numbers separated by commas, such as 0,50,100.")
     return [int(part) for part in text.split(",")]

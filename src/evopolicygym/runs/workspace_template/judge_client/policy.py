@@ -1,4 +1,4 @@
-"""The policy project in system/: read, replaced and compared with what a submission held."""
+"""Reads, replaces and compares the policy project in system/."""
 
 import difflib
 import os
@@ -10,7 +10,7 @@ LEFT_OUT = ("__pycache__", ".git", ".mypy_cache", ".pytest_cache", ".ruff_cache"
 
 
 def present(workspace: Path) -> dict[str, bytes]:
-    """Return the files that lie in system/ now, by their paths there, but those that no checkpoint holds."""
+    """Return the files of system/ by their paths there, without those that no checkpoint holds."""
     found, system = {}, workspace / "system"
     for directory, names, files in os.walk(system):
         names[:] = [name for name in names if name not in LEFT_OUT]
@@ -21,7 +21,7 @@ def present(workspace: Path) -> dict[str, bytes]:
 
 
 def clear(workspace: Path) -> None:
-    """Remove all that lies in system/."""
+    """Remove everything in system/."""
     for old in (workspace / "system").iterdir():
         shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
 
@@ -40,7 +40,7 @@ def difference(before: dict[str, bytes], after: dict[str, bytes], first: str, se
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, b""), after.get(name, b"")
         if b"\0" in old + new:
-            lines += [f"{name}: {len(old)} and {len(new)} bytes, no text"] if old != new else []
+            lines += [f"{name}: {len(old)} and {len(new)} bytes, binary"] if old != new else []
             continue
         was, now = (text.decode("utf-8", "replace").splitlines() for text in (old, new))
         lines += difflib.unified_diff(was, now, f"{name} of {first}", f"{name} of {second}", lineterm="")

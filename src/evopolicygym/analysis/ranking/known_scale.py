@@ -1,0 +1,81 @@
+"""The scale of a task that no table changes: from the better of random and idle play, 0, to the best known score, 1."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.core.task import Anchor, EnvironmentSpec
+from evopolicygym.specs import catalog, pack_catalog
+from evopolicygym.specs.catalog import GameIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class KnownScale:
+    """The ends of a task's scale; scores on it are not clipped."""
+
+    low: float
+    """The better one of random and idle play."""
+    best: float
+    """The best known score, above ``low``."""
+    source: str
+    """Whose the best known score is."""
+
+    def value(self, score: float) -> float:
+        """Return the position of a score: 0 is the better of random and idle play, 1 the best known score."""
+        return (score - self.low) / (self.best - self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownScores:
+    """Scores of known policies on a task."""
+
+    random: Anchor | None
+    idle: Anchor | None
+    reference: Anchor | None
+
+    @classmethod
+    def of(cls, spec: EnvironmentSpec) -> "KnownScores":
+        """Return those that a spec has."""
+        return cls(spec.random_anchor, spec.idle_anchor, spec.reference_anchor)
+
+
+def known_scale(task: str, game: GameIdentity, recorded: KnownScores | None = None) -> KnownScale | None:
+    """Return the scale of a game that is played under a task's name; None without either end.
+
+    The best known score is the one that the task's pack declares; else the better of the reference policy and the
+    paper's best agent. ``recorded`` are the scores that a run's record holds, for games that do not ship.
+    """
+    shipped, best, source = _shipped(task, game.id, game.max_steps)
+    is_same = task not in _spec_names() or catalog.game_named(task).is_same(game)
+    scores = shipped if shipped is not None and is_same else recorded
+    if scores is None:
+        return None
+    low = max((anchor.mean for anchor in (scores.random, scores.idle) if anchor), default=None)
+    known = [(best, source)] if best is not None else []
+    if not known and scores.reference:
+        known.append((scores.reference.mean, "reference policy"))
+    if best is None and is_same and (published := paper().scores(task)):
+        name = max(published, key=lambda entry: published[entry])
+        known.append((published[name], name))
+    top = max(known, default=None)
+    return KnownScale(low, top[0], top[1]) if low is not None and top is not None and top[0] > low else None
+
+
+@lru_cache(1)
+def _spec_names() -> frozenset[str]:
+    return frozenset(catalog.names())
+
+
+@lru_cache(1024)
+def _shipped(task: str, gymnasium_id: str, max_steps: int) -> tuple[KnownScores | None, float | None, str]:
+    """Return the scores that ship for a task, with the best known score that its pack declares and whose that is."""
+    if task in _spec_names():
+        return KnownScores.of(catalog.load(task)), None, ""
+    found = pack_catalog.find_listed(task)
+    if found is None or found[1].id != gymnasium_id.rpartition(":")[2] or found[1].anchors is None:
+        return None, None, ""
+    anchors, headroom = found[1].anchors, found[1].headroom
+    if anchors.max_steps != max_steps:
+        return None, None, ""
+    scores = KnownScores(anchors.random, anchors.idle, anchors.reference)
+    return (scores, headroom.best_known, headroom.source) if headroom else (scores, None, "")
