@@ -123,7 +123,7 @@ def _diagnosis_document(
         {"run": str(root), **{name: asdict(one) for name, one in found.items()}} for root, found in measured.items()
     ]
     tables = {table.title: _by_heading(table) for table in together}
-    reasons = [one.document for one in problems]
+    reasons = [problem.document for problem in problems]
     return {"runs": runs, "together": tables, "problems": reasons}
 
 
@@ -189,7 +189,7 @@ class Audit(TableSet):
 
     def __iter__(self) -> Iterator[tuple[Path, ConductFinding]]:
         """Yield all findings, each with its run's directory."""
-        return ((root, one) for root, conduct in self.runs.items() for one in conduct.findings)
+        return ((root, finding) for root, conduct in self.runs.items() for finding in conduct.findings)
 
     def has(self, grade: str) -> bool:
         """Return whether anything of a grade, or of a graver one, was found."""
@@ -223,7 +223,8 @@ def audit(runs: Places = "latest", only: Sequence[str] = (), *, runs_directory: 
 def findings_table(conduct: Conduct) -> Table:
     """Return a row for each finding of a run, the gravest first."""
     rows = tuple(
-        (one.grade.value, one.detector, one.what, str(one.place), one.words, one.times) for one in conduct.findings
+        (finding.grade.value, finding.detector, finding.what, str(finding.place), finding.words, finding.times)
+        for finding in conduct.findings
     )
     read = f"read: {conduct.commands} commands, {conduct.programs} programs"
     table = table_of("findings", ("grade", "kind", "what", "where", "words", "times"), rows)
@@ -251,12 +252,12 @@ def _audit_document(runs: Mapping[Path, tuple[str, Conduct]], problems: Sequence
                 "counts": {grade.value: count for grade, count in conduct.counts.items()},
                 "commands": conduct.commands,
                 "programs": conduct.programs,
-                "findings": [_finding(one) for one in conduct.findings],
+                "findings": [_finding(finding) for finding in conduct.findings],
                 "notes": list(conduct.notes),
             }
             for root, (entry, conduct) in runs.items()
         ],
-        "problems": [one.document for one in problems],
+        "problems": [problem.document for problem in problems],
     }
 
 

@@ -100,7 +100,7 @@ def list_environments() -> list[EnvironmentListing]:
     """Return the environments that can be named here, sorted by name.
 
     Example:
-        >>> [one.name for one in evopolicygym.list_environments() if one.family == "minigrid"]
+        >>> [environment.name for environment in evopolicygym.list_environments() if environment.family == "minigrid"]
         ['door_key', 'four_rooms', 'key_corridor', 'obstructed_maze']
     """
     specs = map(catalog.load, catalog.names())

@@ -36,9 +36,9 @@ COMMAND = "evopolicygym.write_report(…)"
 """What a report says that made it, where a program did."""
 DEFAULT_SUITE = "core16"
 TASK_OPTIONS = tuple(
-    one
-    for one in RUN_OPTIONS
-    if one.name in {"budget", "validation", "held_out", "split", "seed", "isolation", "waive"}
+    option
+    for option in RUN_OPTIONS
+    if option.name in {"budget", "validation", "held_out", "split", "seed", "isolation", "waive"}
 )
 """Options of a run that a task fixes."""
 
@@ -196,8 +196,8 @@ def export_harbor(
     """
     if suite and environments:
         raise UsageError("A suite and environments were given; give one of them.")
-    if unknown := sorted(options.keys() - {one.name for one in TASK_OPTIONS}):
-        raise UnknownName("option of a Harbor task", unknown[0], [one.name for one in TASK_OPTIONS])
+    if unknown := sorted(options.keys() - {option.name for option in TASK_OPTIONS}):
+        raise UnknownName("option of a Harbor task", unknown[0], [option.name for option in TASK_OPTIONS])
     given = {name: value for name, value in options.items() if value is not None}
     names = environments or load_suite(suite or DEFAULT_SUITE, {}).environments
     runs = [_checked(name, given) for name in dict.fromkeys(names)]
@@ -241,7 +241,7 @@ def _written(run: RunConfig, place: Path, arguments: Sequence[str], packed: byte
 
 def _arguments(given: Mapping[str, Any]) -> Iterator[str]:
     """Yield options as the command line takes them."""
-    for one in TASK_OPTIONS:
-        value = given.get(one.name, [])
+    for option in TASK_OPTIONS:
+        value = given.get(option.name, [])
         for each in value if isinstance(value, list | tuple) else [value]:
-            yield from (one.flag, str(each))
+            yield from (option.flag, str(each))

@@ -143,7 +143,9 @@ def submissions_table(state: RunState, shown: int = SHOWN) -> Table:
     for heading in ("submission", "episodes", "mean return", "best so far", "validation"):
         table.add_column(heading, justify="right")
     table.add_column("status")
-    bests = best_so_far(estimate(one.returns).mean if one.returns else None for one in state.submissions)
+    bests = best_so_far(
+        estimate(submission.returns).mean if submission.returns else None for submission in state.submissions
+    )
     for submission, best in list(zip(state.submissions, bests, strict=True))[-shown:]:
         table.add_row(*_cells(state, submission, best))
     return table
@@ -174,7 +176,11 @@ def _status(submission: SubmissionState, *, chosen: bool) -> str:
 
 
 def _best(state: RunState) -> str:
-    means = [estimate(one.returns).mean for one in state.submissions if one.returns and one.published]
+    means = [
+        estimate(submission.returns).mean
+        for submission in state.submissions
+        if submission.returns and submission.published
+    ]
     return f"best mean return {number(max(means))}" if means else ""
 
 

@@ -278,8 +278,8 @@ class Leaderboards(TableSet):
 
     def _by_task(self, board: Leaderboard) -> list[Table]:
         tables = task_tables(board)
-        for one in self.figures:
-            of_games = {name: task for name, id_ in self._ids.items() if (task := one.of_game(id_))}
+        for figure in self.figures:
+            of_games = {name: task for name, id_ in self._ids.items() if (task := figure.of_game(id_))}
             tables = with_figures(tables, board, of_games)
         return tables
 
@@ -350,8 +350,8 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     figures = wanted.figures
     if family is not None:
         shown = {task.name for group in groups for task in group.tasks}
-        narrowed = [one.narrowed(id_ for name, id_ in ids.items() if name in shown) for one in figures]
-        figures = tuple(one for one in narrowed if one.tasks)
+        narrowed = [figure.narrowed(id_ for name, id_ in ids.items() if name in shown) for figure in figures]
+        figures = tuple(figure for figure in narrowed if figure.tasks)
     if not audit:
         return Leaderboards(groups, results.problems, figures=figures, ids=ids)
     conduct, unread = audit_runs([run.root for run in results.runs], load_detectors())
@@ -450,7 +450,7 @@ def compare(
     sides, tables = (str(first), str(second)), [shipped(name) for name in published]
     directories = [side for side in sides if Path(side).is_dir() or is_bundle(Path(side))]
     named = {side: load_results(_unpacked([Path(side)])[0]) for side in directories}
-    shipped_labels = {one.name for table in tables for one in table.entries}
+    shipped_labels = {entry.name for table in tables for entry in table.entries}
     shipped_labels |= {run.label for table in tables for run in table.runs}
     needed = any(side not in shipped_labels for side in sides if side not in named)
     loaded = load_results(_unpacked(find_places(runs, runs_directory, needed=needed))[0])
@@ -574,13 +574,13 @@ def headroom(
     ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
     found = {
         title: headroom_of(
-            table, Surroundings([one for one in tables.values() if one is not table], wanted.figures, ids)
+            table, Surroundings([other for other in tables.values() if other is not table], wanted.figures, ids)
         )
         for title, table in tables.items()
     }
     shown = {task.name for table in tables.values() for task in table.tasks}
-    narrowed = [one.narrowed(id_ for name, id_ in ids.items() if name in shown) for one in wanted.figures]
-    return HeadroomTables(found, results.problems, [one for one in narrowed if one.tasks])
+    narrowed = [figure.narrowed(id_ for name, id_ in ids.items() if name in shown) for figure in wanted.figures]
+    return HeadroomTables(found, results.problems, [figure for figure in narrowed if figure.tasks])
 
 
 class KnobEffects(TableSet):

@@ -18,7 +18,9 @@ from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, entry, lo
 
 OnSuiteEvent = Observer
 """Called with each update of a run's process, and at its end with its result."""
-SETTABLE = tuple(one for one in RUN_OPTIONS if one.name not in {"agent", "model", "effort", "command", "label"})
+SETTABLE = tuple(
+    option for option in RUN_OPTIONS if option.name not in {"agent", "model", "effort", "command", "label"}
+)
 """Options that all runs of a suite may be given; the others are each agent's own."""
 
 
@@ -100,7 +102,7 @@ def _configured(
     options: Mapping[str, Any],
 ) -> SuiteConfig:
     """Return the suite with what was given besides, as a TOML file would have it."""
-    names = [one.name for one in SETTABLE]
+    names = [option.name for option in SETTABLE]
     if unknown := sorted(options.keys() - set(names)):
         raise UnknownName("option of all runs of a suite", unknown[0], names)
     plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}

@@ -50,12 +50,12 @@ class Verification:
     @property
     def failed(self) -> tuple[str, ...]:
         """The names of the findings that don't hold."""
-        return tuple(one.name for one in self.findings if not one.ok)
+        return tuple(finding.name for finding in self.findings if not finding.ok)
 
     @property
     def is_rounding(self) -> bool:
         """Whether everything holds but that a replay differs by no more than rounding."""
-        return not self.ok and all(one.ok or one.verdict == Verdict.ROUNDING.value for one in self.findings)
+        return not self.ok and all(finding.ok or finding.verdict == Verdict.ROUNDING.value for finding in self.findings)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -110,19 +110,19 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     found = [Finding(BUNDLE, ok=True, detail=_bundle_detail(bundle.index))]
     for each in bundle.roots:
         of_run = f"{each.name} " if len(bundle.roots) > 1 else ""
-        found += [replace(one, name=f"{of_run}{one.name}") for one in _findings(each, means, watch)]
+        found += [replace(finding, name=f"{of_run}{finding.name}") for finding in _findings(each, means, watch)]
     return Verification(root, tuple(found))
 
 
 def _findings(root: Path, means: ReplayOptions | None, watch: Watch) -> list[Finding]:
     audited = list(findings(root))
-    if means is None or not all(one.ok or one.settled_by_replay for one in audited):
+    if means is None or not all(finding.ok or finding.settled_by_replay for finding in audited):
         return audited
     state = read_run(root).state
     total = sum(len(checkpoints_of(state, split)) * state.cases(split) for split in HIDDEN)
     played = list(watch(play_again(root, means, HIDDEN), total))
     verdict, detail = verdict_of(state, played)
-    settled = [_settled(one) if verdict is not Verdict.DIFFERENT else one for one in audited]
+    settled = [_settled(finding) if verdict is not Verdict.DIFFERENT else finding for finding in audited]
     again = Finding(REPLAY, verdict is Verdict.SAME, f"{detail}{_how_played(played)}", verdict=verdict.value)
     return [*settled, again]
 
@@ -147,7 +147,7 @@ def _settled(finding: Finding) -> Finding:
 def _how_played(played: Sequence[ReplayedCase]) -> str:
     if not played:
         return ""
-    versions = next((one.other_versions for one in played), ())
+    versions = next((replayed.other_versions for replayed in played), ())
     others = f"; under other versions: {', '.join(versions)}" if versions else ""
     return f"; played at isolation {played[0].isolation}{others}"
 

@@ -46,10 +46,10 @@ def harbor(
     given = given_options(TASK_OPTIONS, flags)
     written = export_harbor(directory, suite=suite, environments=environments or (), force=force, **given)
     if as_json:
-        print_json([{"name": one.name, "path": str(one.directory), "files": one.files} for one in written])
+        print_json([{"name": task.name, "path": str(task.directory), "files": task.files} for task in written])
         return
-    for one in written:
-        out().print(Text(f"{one.name}  {one.directory}"), soft_wrap=True)
+    for task in written:
+        out().print(Text(f"{task.name}  {task.directory}"), soft_wrap=True)
     out().print(f"{len(written)} tasks, {decimal(sum(map(_size, written)))}")
 
 

@@ -40,7 +40,7 @@ def pushed(upload: HubUpload, *, really: bool, quiet: bool) -> dict[str, Any]:
     if not quiet:
         done = f"uploaded: {address}" if really else "Nothing was uploaded; with --yes (and --force) it is."
         out().print(Text(done), soft_wrap=True)
-    files = [{"place": one.place, "path": str(one.path), "bytes": one.n_bytes} for one in upload.files]
+    files = [{"place": file.place, "path": str(file.path), "bytes": file.n_bytes} for file in upload.files]
     return {"repository": upload.repository, "private": upload.is_private, "files": files, "uploaded": address}
 
 
@@ -48,8 +48,8 @@ def _show(upload: HubUpload) -> None:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("to be uploaded")
     table.add_column("size", justify="right")
-    for one in upload.files:
-        table.add_row(Text(one.place), decimal(one.n_bytes))
+    for file in upload.files:
+        table.add_row(Text(file.place), decimal(file.n_bytes))
     out().print(table)
     size = decimal(total_bytes(upload.files))
     out().print(Text(f"{len(upload.files)} files, {size}, to the {upload.visibility} data set {upload.repository}"))

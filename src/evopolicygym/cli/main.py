@@ -112,7 +112,7 @@ class VerbGroup(TyperGroup):
         for heading, verbs in self.commands.sections.items():  # type: ignore[attr-defined] # ours
             with formatter.section(typer.style(heading, bold=True)):
                 formatter.write_dl(list(verbs.items()))
-        options = [record for one in self.get_params(ctx) if (record := one.get_help_record(ctx))]
+        options = [record for parameter in self.get_params(ctx) if (record := parameter.get_help_record(ctx))]
         with formatter.section(typer.style("Options", bold=True)):
             formatter.write_dl(options)
         formatter.write_paragraph()

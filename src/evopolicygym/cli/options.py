@@ -55,7 +55,11 @@ PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 
 def with_flags(options: Iterable[Option], *, in_suite: bool = False) -> Callable[[Verb], Verb]:
     """Give a verb a flag for each option; its parameter ``**flags`` holds what was typed, for ``given_options``."""
-    flags = [_parameter(one, in_suite=in_suite) for one in options if one.flag and (one.in_suites or not in_suite)]
+    flags = [
+        _parameter(option, in_suite=in_suite)
+        for option in options
+        if option.flag and (option.in_suites or not in_suite)
+    ]
 
     def decorate(verb: Verb) -> Verb:
         own = signature(verb)

@@ -91,7 +91,7 @@ def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
         if failed := failures("held-out episodes", held_out.episodes):
             yield "policy", failed
     elif state.closed and not state.candidates:
-        refused = [reason for one in state.submissions if (reason := one.load_error)]
+        refused = [reason for submission in state.submissions if (reason := submission.load_error)]
         if refused:
             yield "policy", f"no submission could be played, the last for {refused[-1]}"
     ends = [event for event in record.events if isinstance(event, AgentEnded)]

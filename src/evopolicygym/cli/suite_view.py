@@ -96,13 +96,13 @@ class SuiteView:
         return ", ".join(filter(None, (duration(self._pace.elapsed), self._pace.left(done, total) if enough else "")))
 
     def _finished(self) -> int:
-        return sum(one.verdict is PlannedRunVerdict.FINISHED for one in self._results.values())
+        return sum(result.verdict is PlannedRunVerdict.FINISHED for result in self._results.values())
 
     def _done(self) -> float:
         """Return how many runs are done, parts of runs included."""
         return sum(
-            1.0 if one.verdict is PlannedRunVerdict.FINISHED else _part(self._standing.get(one.planned.number))
-            for one in self._results.values()
+            1.0 if result.verdict is PlannedRunVerdict.FINISHED else _part(self._standing.get(result.planned.number))
+            for result in self._results.values()
         )
 
 
@@ -113,14 +113,16 @@ def score_table(results: Sequence[PlannedRunResult], playing: Mapping[int, RunPr
     table.add_column("")
     for knob in _knobs(results):
         table.add_column(knob)
-    entries = list(dict.fromkeys(one.planned.entry for one in results))
+    entries = list(dict.fromkeys(result.planned.entry for result in results))
     for entry in entries:
         table.add_column(Text(entry), justify="right")
     rows: dict[tuple[str, ...], list[PlannedRunResult]] = {}
-    for one in results:
-        rows.setdefault((one.planned.environment, *_levels(one)), []).append(one)
+    for result in results:
+        rows.setdefault((result.planned.environment, *_levels(result)), []).append(result)
     for names, here in rows.items():
-        cells = (_cell([one for one in here if one.planned.entry == entry], playing or {}) for entry in entries)
+        cells = (
+            _cell([result for result in here if result.planned.entry == entry], playing or {}) for entry in entries
+        )
         table.add_row(*map(Text, names), *cells)
     return table
 
@@ -130,10 +132,10 @@ def failures(results: Sequence[PlannedRunResult]) -> Table:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("not finished", "why", "how to go on"):
         table.add_column(heading, overflow="fold")
-    for one in results:
-        if one.verdict is not PlannedRunVerdict.FINISHED:
-            why = Text(plain(one), STYLES[one.verdict])
-            table.add_row(Text(str(one.planned)), why, Text(f"the same command{_alone(one)}", "dim"))
+    for result in results:
+        if result.verdict is not PlannedRunVerdict.FINISHED:
+            why = Text(plain(result), STYLES[result.verdict])
+            table.add_row(Text(str(result.planned)), why, Text(f"the same command{_alone(result)}", "dim"))
     return table
 
 
@@ -142,10 +144,10 @@ def plan_table(results: Sequence[PlannedRunResult]) -> Table:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("environment", "agent", *_knobs(results), "repeat", "seed", f"action ({HELD_OUT})"):
         table.add_column(heading)
-    for one in results:
-        run = one.planned
-        texts = (run.environment, run.entry, *_levels(one), str(run.repeat), str(run.config.seed))
-        table.add_row(*map(Text, texts), Text(_to_be_done(one), "dim"))
+    for result in results:
+        run = result.planned
+        texts = (run.environment, run.entry, *_levels(result), str(run.repeat), str(run.config.seed))
+        table.add_row(*map(Text, texts), Text(_to_be_done(result), "dim"))
     return table
 
 
@@ -184,16 +186,18 @@ def _alone(result: PlannedRunResult) -> str:
 
 def _cell(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress | None]) -> Text:
     """Return where one entry stands in one environment: its mean score, and what is not finished."""
-    finished = [one for one in results if one.verdict is PlannedRunVerdict.FINISHED]
+    finished = [result for result in results if result.verdict is PlannedRunVerdict.FINISHED]
     parts = [Text(_scores(finished), STYLES[PlannedRunVerdict.FINISHED])] if finished else []
-    for one in results:
-        place = one.planned.number
+    for result in results:
+        place = result.planned.number
         if place in playing:
             parts.append(Text(_stands(playing[place]), "bold"))
-        elif one.verdict is PlannedRunVerdict.FAILED:
-            parts.append(Text(f"failed: {one.reason[:REASON]}", STYLES[one.verdict]))
-    waiting = [one for one in results if one.verdict in {PlannedRunVerdict.WAITING, PlannedRunVerdict.INTERRUPTED}]
-    still = sum(one.planned.number not in playing for one in waiting)
+        elif result.verdict is PlannedRunVerdict.FAILED:
+            parts.append(Text(f"failed: {result.reason[:REASON]}", STYLES[result.verdict]))
+    waiting = [
+        result for result in results if result.verdict in {PlannedRunVerdict.WAITING, PlannedRunVerdict.INTERRUPTED}
+    ]
+    still = sum(result.planned.number not in playing for result in waiting)
     if still:
         word = waiting[0].verdict.value
         parts.append(Text(word if len(results) == 1 else f"{still} {word}", STYLES[waiting[0].verdict]))
@@ -203,13 +207,13 @@ def _cell(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress
 def _scores(finished: Sequence[PlannedRunResult]) -> str:
     """Return the held-out mean over repeats, as the leaderboard has it."""
     anchor = finished[0].planned.config.task.environment.random_anchor
-    sample = held_out_sample([("", one.returns) for one in finished], anchor.mean if anchor else None)
+    sample = held_out_sample([("", result.returns) for result in finished], anchor.mean if anchor else None)
     if sample is None:
         return "no score"
     score = plus_minus(sample.mean, sample.standard_error if sample.is_estimable else None)
     if len(finished) == 1:
         return score
-    none = sum(not one.returns for one in finished)
+    none = sum(not result.returns for result in finished)
     return f"{score} ({len(finished)}{f', {none} without a score' if none else ''})"
 
 

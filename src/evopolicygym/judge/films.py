@@ -159,7 +159,7 @@ def _note(rollouts: Rollouts, submission: SubmissionState, place: int, error: Ex
 
 def film_notes(films: Sequence[FilmReply], submission: SubmissionState) -> list[dict[str, object]]:
     """Return what ``summary.json`` says of films, in the order that they were asked for."""
-    return [_film_note(one, submission) for one in films]
+    return [_film_note(film, submission) for film in films]
 
 
 def _film_note(one: FilmReply, submission: SubmissionState) -> dict[str, object]:

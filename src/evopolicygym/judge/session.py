@@ -85,7 +85,7 @@ def charge(writer: RunWriter, due: Charge, checkpoint: str, request: SubmitReque
 
 def forget_checkpoint(writer: RunWriter, checkpoint: str) -> None:
     """Remove a checkpoint that was taken and not charged, unless a submission has it: refusals fill no disk."""
-    if all(one.charged.checkpoint != checkpoint for one in writer.state.submissions):
+    if all(submission.charged.checkpoint != checkpoint for submission in writer.state.submissions):
         place = writer.paths.checkpoint(checkpoint)
         going = place.with_name(f"{TAKING}{checkpoint}")  # half of it must not stand under the name of the whole
         with suppress(OSError):
@@ -138,7 +138,7 @@ def _publish(
 ) -> None:
     """Write the summary, record that the feedback is complete, and only then put it where the agent reads it."""
     status = error.status if error else SubmissionStatus.OK
-    filmed = sum(one.film is not None for one in films)
+    filmed = sum(request.film is not None for request in films)
     published = SubmissionPublished(now(), index, status, "", round(seconds, 3), error, filmed)
     feedback.write_summary(writer.paths, writer.state, index, published, films)
     writer.record(replace(published, feedback_sha256=writer.seal(writer.paths.staged_feedback(index))))

@@ -32,8 +32,8 @@ def checks_table(pack: Pack) -> Table:
     """Return the result of each task's check; no rows if no check ships."""
     record = shipped_record(pack.name)
     tasks = record.tasks if record else ()
-    costs = any(one.memory_mb for one in tasks)
-    rows = (_check_row(one) + ((one.episode_seconds, one.memory_mb) if costs else ()) for one in tasks)
+    costs = any(task.memory_mb for task in tasks)
+    rows = (_check_row(task) + ((task.episode_seconds, task.memory_mb) if costs else ()) for task in tasks)
     return table_of(f"Check of {pack.name}", (*OF_CHECKS, *(OF_COSTS if costs else ())), rows)
 
 

@@ -71,7 +71,7 @@ class Match(gymnasium.Env[Any, str]):
     def _orders(self, text: str) -> dict[str, str]:
         own = {found[0]: name for name, found in self._players()[0][1].items()}
         asked = (ORDER.fullmatch(line) for line in text.splitlines())
-        placed = ((int(one[1]) * SIZE + int(one[2]), one[3]) for one in asked if one)
+        placed = ((int(order[1]) * SIZE + int(order[2]), order[3]) for order in asked if order)
         return {own[place]: order for place, order in placed if place in own}
 
     def _players(self) -> Any:  # noqa: ANN401 - a library without types

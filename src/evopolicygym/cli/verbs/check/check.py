@@ -102,9 +102,9 @@ def check(
 
     with interruptible():
         found = show_findings(begun, name, as_json=as_json)
-    ok = all(one.ok for one in found)
+    ok = all(finding.ok for finding in found)
     if as_json:
-        print_json({"kind": kind, "name": name, "ok": ok, "findings": [_document(one) for one in found]})
+        print_json({"kind": kind, "name": name, "ok": ok, "findings": [_document(finding) for finding in found]})
     if not ok:
         raise typer.Exit(1)
 

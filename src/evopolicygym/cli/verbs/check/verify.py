@@ -61,7 +61,7 @@ def verify(
             on_warning=print_warning,
         )
     if as_json:
-        print_json({"run": str(found.path), "ok": found.ok, "findings": [_document(one) for one in found]})
+        print_json({"run": str(found.path), "ok": found.ok, "findings": [_document(finding) for finding in found]})
     else:
         _print(found)
     if not found.ok:
@@ -79,11 +79,11 @@ def _document(one: "Finding") -> dict[str, object]:
 
 def _print(found: "Verification") -> None:
     table = Table(box=None, padding=(0, 1), show_header=False)
-    for one in found:
-        mark = Text("ok", "green") if one.ok else Text("FAILED", "bold red")
-        if one.verdict == "rounding":
+    for finding in found:
+        mark = Text("ok", "green") if finding.ok else Text("FAILED", "bold red")
+        if finding.verdict == "rounding":
             mark = Text("ROUNDING", "yellow")
-        table.add_row(mark, Text(one.name), Text(one.detail, "dim"))
+        table.add_row(mark, Text(finding.name), Text(finding.detail, "dim"))
     out().print(table)
     verdict = (
         f"verified: {counted(len(found.findings), 'check')} passed"

@@ -99,8 +99,8 @@ def export(
     document: dict[str, Any] = {}
     if as_json:
         written = [
-            {"name": one.name, "path": str(one.path), "rows": one.rows, "bytes": one.n_bytes}
-            for one in exported.written
+            {"name": file.name, "path": str(file.path), "rows": file.rows, "bytes": file.n_bytes}
+            for file in exported.written
         ]
         document = {"format": format_name, "directory": str(output), "runs": exported.runs}
         document |= {"written": written, "notes": exported.notes}
@@ -119,8 +119,8 @@ def _print(exported: "ExportResult", directory: Path) -> None:
     table.add_column("written", no_wrap=True)
     table.add_column("rows", justify="right")
     table.add_column("size", justify="right")
-    for one in exported.written:
-        table.add_row(Text(one.name), f"{one.rows:,}", decimal(one.n_bytes))
+    for file in exported.written:
+        table.add_row(Text(file.name), f"{file.rows:,}", decimal(file.n_bytes))
     out().print(table)
     out().print(Text(f"{exported.runs} runs in {directory}"), soft_wrap=True)
     for note in exported.notes:

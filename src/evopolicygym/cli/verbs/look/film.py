@@ -64,28 +64,28 @@ def film(
     try:
         with interruptible(), Progress(console=err(), disable=as_json, transient=True) as progress:
             bar = progress.add_task("filming", total=None)
-            for one in films(
+            for made_film in films(
                 run,
                 wish,
                 ReplayOptions(workers, isolation=isolation, trusted=trust),
                 lambda name, done, of: progress.update(bar, description=name, completed=done, total=of),
             ):
-                made.append(one)
+                made.append(made_film)
                 if not as_json:
-                    _print(one)
+                    _print(made_film)
     except KeyboardInterrupt:
         print_error("interrupted; complete films are kept. The same command continues.")
         raise typer.Exit(INTERRUPTED) from None
-    same = all(one.film.same is not False for one in made)
+    same = all(made_film.film.same is not False for made_film in made)
     if as_json:
         described = [
             {
-                "path": str(one.path),
-                "was_there": one.was_there,
-                "isolation": one.isolation or None,
-                **film_document(one.film),
+                "path": str(made_film.path),
+                "was_there": made_film.was_there,
+                "isolation": made_film.isolation or None,
+                **film_document(made_film.film),
             }
-            for one in made
+            for made_film in made
         ]
         print_json({"run": str(run), "ok": same, "films": described})
     if not same:

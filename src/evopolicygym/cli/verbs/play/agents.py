@@ -35,7 +35,7 @@ def agents(
     """List the agents, built-in and installed, with what they need and what of it is missing here."""
     found = sorted(agent_listings(), key=_group)
     if as_json:
-        print_json([_document(one) for one in sorted(found, key=lambda one: one.name)])
+        print_json([_document(agent) for agent in sorted(found, key=lambda agent: agent.name)])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("name", no_wrap=True)
@@ -43,8 +43,8 @@ def agents(
     table.add_column("needs")
     for group, members in groupby(found, _group):
         table.add_row(Text(GROUPS[group], "bold"))
-        for one in members:
-            table.add_row(Text(f"  {one.name}"), Text(one.about.summary), Text(", ".join(_needs(one)), "dim"))
+        for agent in members:
+            table.add_row(Text(f"  {agent.name}"), Text(agent.about.summary), Text(", ".join(_needs(agent)), "dim"))
     out().print(table)
     out().print(FOOT, markup=False, soft_wrap=True)
 

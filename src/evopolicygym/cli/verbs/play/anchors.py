@@ -68,7 +68,7 @@ def anchors(
     the policy that a person wrote, where there is one.
     """
     arguments = parse_json_pairs("--make", make or ())
-    specs = [asked_environment(one, TaskText.FULL, imports or (), arguments)[0] for one in environments]
+    specs = [asked_environment(name, TaskText.FULL, imports or (), arguments)[0] for name in environments]
     count = cap_workers(workers, LOCAL, print_warning)
     found: list[MeasuredAnchors] = []
     with interruptible():
@@ -78,29 +78,31 @@ def anchors(
             if not as_json:
                 _show(found[-1:], of_a_pack=not arguments and find(spec.name) is not None)
     if as_json:
-        print_json([_document(one) for one in found])
+        print_json([_document(measured) for measured in found])
 
 
 def _show(found: Sequence[MeasuredAnchors], *, of_a_pack: bool) -> None:
     """Print a table of what was measured, and below it the lines that a file is to hold."""
-    for one in found:
-        table = Table(box=None, padding=(0, 1), header_style="dim", title=Text(one.spec.name), title_justify="left")
+    for measured in found:
+        table = Table(
+            box=None, padding=(0, 1), header_style="dim", title=Text(measured.spec.name), title_justify="left"
+        )
         for heading in ("anchor", "mean ± s.e.", "success", "cases", "steps", "seconds an episode"):
             table.add_column(heading, justify="left" if heading == "anchor" else "right")
-        for kind, played in one.by_kind.items():
+        for kind, played in measured.by_kind.items():
             anchor = played.anchor
             rate = "-" if anchor.success_rate is None else f"{anchor.success_rate:.1%}"
             mean = plus_minus(anchor.mean, anchor.standard_error)
             row = (mean, rate, str(anchor.episodes), number(played.mean_steps, 1), number(played.seconds))
             table.add_row(kind.value, *row)
         out().print(table)
-        if one.degenerate_policy:
-            out().print(Text(f"degenerate {one.degenerate_policy}"), soft_wrap=True)
-        by_kind = {kind.value: played.anchor for kind, played in one.by_kind.items()}
+        if measured.degenerate_policy:
+            out().print(Text(f"degenerate {measured.degenerate_policy}"), soft_wrap=True)
+        by_kind = {kind.value: played.anchor for kind, played in measured.by_kind.items()}
         if of_a_pack:
-            print_text(pack_lines(one.spec.name, one.spec.max_steps, by_kind, one.degenerate_policy))
+            print_text(pack_lines(measured.spec.name, measured.spec.max_steps, by_kind, measured.degenerate_policy))
         else:
-            print_text(spec_lines(by_kind, one.degenerate_policy))
+            print_text(spec_lines(by_kind, measured.degenerate_policy))
 
 
 def _document(found: MeasuredAnchors) -> dict[str, Any]:

@@ -61,8 +61,8 @@ def packs(asked: typer.Context, as_json: AsJson = False) -> None:
         size = _megabytes(pack)
         table.add_row(pack.name, str(len(pack.tasks)), _state(pack), str(size) if size else "", Text(pack.title))
     out().print(table)
-    for one in broken:
-        out().print(Text(one.reason, "yellow"), soft_wrap=True)
+    for problem in broken:
+        out().print(Text(problem.reason, "yellow"), soft_wrap=True)
     out().print(f"{sum(len(pack.tasks) for pack in found)} tasks; each can be played by its id", style="dim")
 
 
@@ -73,14 +73,14 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
     pack = load(name)
     if as_json:
-        print_json({**_document(pack), "task_list": [_task_document(pack, one) for one in pack.tasks]})
+        print_json({**_document(pack), "task_list": [_task_document(pack, task) for task in pack.tasks]})
         return
     lines = {
         "installed": _state(pack),
         "packages": f"evopolicygym[{pack.extra}]" if pack.extra else ", ".join(pack.requirements) or "none besides",
         "Python": pack.python,
         "licence": pack.licence,
-        **{f"not {one.what}": one.reason for one in pack.unavailable},
+        **{f"not {family.what}": family.reason for family in pack.unavailable},
     }
     out().print(Text(pack.title, "bold"))
     for heading, text in lines.items():
@@ -132,9 +132,11 @@ def check(
     with interruptible():
         found = show_findings(lambda _: check_pack(name, tuple(tasks or ()), output), name, as_json=as_json)
     if as_json:
-        print_json({"pack": name, "tasks": [{"name": one.name, "ok": one.ok, "detail": one.detail, **one.more}
-                 for one in found]})  # fmt: skip
-    if not all(one.ok for one in found):
+        checked = [
+            {"name": finding.name, "ok": finding.ok, "detail": finding.detail, **finding.more} for finding in found
+        ]
+        print_json({"pack": name, "tasks": checked})
+    if not all(finding.ok for finding in found):
         raise typer.Exit(1)
 
 
@@ -175,7 +177,9 @@ def _document(pack: Pack) -> dict[str, Any]:
         "name": pack.name, "title": pack.title, "family": pack.family, "tasks": len(pack.tasks),
         "installed": _state(pack), "size_mb": _megabytes(pack), "requirements": list(pack.requirements),
         "python": pack.python, "licence": pack.licence, "extra": pack.extra,
-        "unavailable": [{"what": one.what, "tasks": one.tasks, "reason": one.reason} for one in pack.unavailable],
+        "unavailable": [
+            {"what": family.what, "tasks": family.tasks, "reason": family.reason} for family in pack.unavailable
+        ],
     }  # fmt: skip
 
 

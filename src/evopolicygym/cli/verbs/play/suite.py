@@ -137,7 +137,7 @@ def suite(
     if not undisturbed:
         print_error("interrupted; nothing is lost. The same command continues.")
         raise typer.Exit(INTERRUPTED)
-    if any(one.verdict != "finished" for one in results):
+    if any(result.verdict != "finished" for result in results):
         raise typer.Exit(1)
 
 
@@ -168,14 +168,14 @@ def _show_end(results: Sequence[PlannedRunResult], directory: Path, loud: Verbos
         print_json(_as_json(results))
         return
     out().print(score_table(results))
-    if any(one.verdict != "finished" for one in results):
+    if any(result.verdict != "finished" for result in results):
         out().print(failures(results))
     if loud is not Verbosity.QUIET:
         out().print(Text(f"next    evopolicygym leaderboard {quote(str(directory))}", style="dim"), soft_wrap=True)
 
 
 def _as_json(results: Sequence[PlannedRunResult]) -> list[dict[str, Any]]:
-    return [_fields(one) for one in results]
+    return [_fields(result) for result in results]
 
 
 def _fields(result: "PlannedRunResult") -> dict[str, Any]:

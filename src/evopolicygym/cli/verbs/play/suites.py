@@ -35,9 +35,12 @@ def suites(asked: typer.Context, as_json: AsJson = False) -> None:
     """List the suites that come with the package; `show` says what one holds, and why its tasks are hard."""
     if asked.invoked_subcommand:
         return
-    loaded = {one: load(one, {}) for one in names()}
+    loaded = {name: load(name, {}) for name in names()}
     if as_json:
-        known = {one: suite_task(one) for one in {name for suite in loaded.values() for name in suite.environments}}
+        known = {
+            environment: suite_task(environment)
+            for environment in {name for suite in loaded.values() for name in suite.environments}
+        }
         print_json([_document(one, found, known) for one, found in loaded.items()])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
@@ -58,25 +61,25 @@ def show(
 ) -> None:
     """Show the tasks of a suite: of which pack each is, why it is hard, and what known policies score."""
     found = load(name, {})
-    known = {one: suite_task(one) for one in found.environments}
+    known = {name: suite_task(name) for name in found.environments}
     if as_json:
         print_json(_document(name, found, known))
         return
     out().print(Text(found.description, "bold"))
-    for one in known.values():
-        limit = f"{one.max_steps} steps" if one.max_steps else ""
-        out().print(Text(one.name), Text(" · ".join(filter(None, (one.pack, limit))), "dim"), soft_wrap=True)
-        if one.challenge:
-            kinds = ", ".join(one.challenge.kinds)
-            out().print(Text(f"    {kinds}: {one.challenge.why}"), soft_wrap=True)
-        if scores := "; ".join(f"{kind} {_shown(anchor)}" for kind, anchor in _anchors(one).items()):
+    for task in known.values():
+        limit = f"{task.max_steps} steps" if task.max_steps else ""
+        out().print(Text(task.name), Text(" · ".join(filter(None, (task.pack, limit))), "dim"), soft_wrap=True)
+        if task.challenge:
+            kinds = ", ".join(task.challenge.kinds)
+            out().print(Text(f"    {kinds}: {task.challenge.why}"), soft_wrap=True)
+        if scores := "; ".join(f"{kind} {_shown(anchor)}" for kind, anchor in _anchors(task).items()):
             out().print(Text(f"    {scores} (mean ± s.e.)", "dim"), soft_wrap=True)
-        if one.headroom:
-            out().print(Text(f"    {_headroom(one, one.headroom)}", "dim"), soft_wrap=True)
+        if task.headroom:
+            out().print(Text(f"    {_headroom(task, task.headroom)}", "dim"), soft_wrap=True)
 
 
 def _document(name: str, suite: SuiteConfig, known: Mapping[str, SuiteTask]) -> dict[str, Any]:
-    return {"name": name, **suite.document(), "tasks": [asdict(known[one]) for one in suite.environments]}
+    return {"name": name, **suite.document(), "tasks": [asdict(known[name]) for name in suite.environments]}
 
 
 def _anchors(task: SuiteTask) -> Mapping[str, Anchor]:
