@@ -1,8 +1,7 @@
-"""Films that an agent asked for: made of what was just recorded, between the play of a submission and its publication.
+"""Films that an agent requested, drawn from recorded episodes before a submission's feedback is published.
 
-A film that can't be made harms nobody: the feedback says why it is not there, and it costs none of the run's films.
-Where the run dies meanwhile, whoever resumes it makes the submission's films anew.
-Single frames of such a film are read from the feedback, if that is as it was published.
+If a film can't be made, the feedback says why and the film isn't charged. If the run dies meanwhile, resuming it makes
+the submission's films anew. Single frames are read from the published feedback if it is unchanged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,21 +23,21 @@ from evopolicygym.rollout.films.encoding import stills
 from evopolicygym.rollout.messages import NO_STORAGE
 
 MOST_STILLS = 12
-"""Frames that one request may name."""
+"""The limit on frames of one request."""
 
 
 def parse_stills(episode: str, steps: str) -> tuple[int, tuple[int, ...]]:
-    """Return an episode's place in its submission, and the steps that a request names; raise ``RequestRefused``."""
+    """Return an episode's position in its submission and the requested steps; raise ``RequestRefused``."""
     words = steps.split(",")
     if not all(word.isdecimal() and len(word) <= len("1000000") for word in (episode, *words)):
-        raise _refused("frames are asked for as ?episode=0&steps=0,50,100: a place in the submission, and steps of it")
+        raise _refused("expected ?episode=0&steps=0,50,100: a position in the submission, and steps of that episode")
     if len(words) > MOST_STILLS:
-        raise _refused(f"{len(words)} frames were asked for; one request may name {MOST_STILLS}")
+        raise _refused(f"expected at most {MOST_STILLS} frames, got {len(words)}")
     return int(episode), tuple(map(int, words))
 
 
 def stills_of(paths: RunPaths, submission: SubmissionState, place: int, steps: Sequence[int]) -> Mapping[int, bytes]:
-    """Return frames of a submission's film as PNG files, by their steps; raise ``RequestRefused``."""
+    """Return frames of an episode's film as PNG files, keyed by step; raise ``RequestRefused``."""
     directory, published = paths.published_feedback(submission.index), submission.published
     episode = submission.first_global_episode + place
     film = directory / EPISODES / episode_name(episode) / FILM
@@ -57,15 +56,15 @@ def _refused(why: str) -> RequestRefused:
 
 
 FILM_S = 300.0
-"""Seconds that one film may take: nobody waits for ever for feedback."""
+"""The limit on seconds for one film."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilmReply:
-    """What came of one film that was asked for."""
+    """A requested film, or why there is none."""
 
     place: int
-    """The episode's, in its submission."""
+    """The episode's position in its submission."""
     film: Film | None
     problem: NoFilm | None
     """Why there is none."""
@@ -78,9 +77,9 @@ class _Refused(Exception):
 
 
 def make_films(rollouts: Rollouts, submission: SubmissionState) -> tuple[FilmReply, ...]:
-    """Make the films that were requested beside their episodes in staging.
+    """Make a submission's films in its staged feedback, after all of its episodes were played.
 
-    Raise ``RolloutStopped`` where the run is stopped. The submission's episodes have all been played.
+    Raises ``RolloutStopped`` if the run is stopped.
     """
     made = []
     for place in submission.charged.films:
@@ -92,7 +91,7 @@ def make_films(rollouts: Rollouts, submission: SubmissionState) -> tuple[FilmRep
             raise
         except Exception as error:  # whatever a renderer or its libraries may raise
             if isinstance(error, OSError) and error.errno in NO_STORAGE:
-                raise  # a disk that is full holds no feedback either: the run stops, to be resumed
+                raise  # a full disk can't store feedback either, so the run stops and can be resumed
             _clear(folder)
             _note(rollouts, submission, place, error)
             made.append(FilmReply(place, None, _problem(error)))
@@ -136,7 +135,7 @@ def _folder(rollouts: Rollouts, submission: SubmissionState, place: int) -> Path
 
 
 def _clear(folder: Path) -> None:
-    """Remove whatever was made of a film, by this process or by one that died over it."""
+    """Remove files of an unfinished film."""
     for stray in folder.glob(f"{Path(FILM).stem}.*"):
         stray.unlink(missing_ok=True)
 
@@ -148,7 +147,7 @@ def _problem(error: Exception) -> NoFilm:
 
 
 def _note(rollouts: Rollouts, submission: SubmissionState, place: int, error: Exception) -> None:
-    """Write into the log, for a person, what an agent is not shown, where it can be written."""
+    """Log an error that agents are not shown, if the log can be written."""
     log = rollouts.writer.paths.film_log
     with suppress(OSError):
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -158,22 +157,22 @@ def _note(rollouts: Rollouts, submission: SubmissionState, place: int, error: Ex
 
 
 def film_notes(films: Sequence[FilmReply], submission: SubmissionState) -> list[dict[str, object]]:
-    """Return what ``summary.json`` says of films, in the order that they were asked for."""
+    """Return the films in ``summary.json``, in the order of the request."""
     return [_film_note(film, submission) for film in films]
 
 
-def _film_note(one: FilmReply, submission: SubmissionState) -> dict[str, object]:
-    folder = f"{EPISODES}/{episode_name(submission.first_global_episode + one.place)}"
-    shot = one.film.shot if one.film else None
+def _film_note(film: FilmReply, submission: SubmissionState) -> dict[str, object]:
+    folder = f"{EPISODES}/{episode_name(submission.first_global_episode + film.place)}"
+    shot = film.film.shot if film.film else None
     sheet = shot.sheet if shot else None
     return {
-        "env_instance": submission.charged.env_instances[one.place],
-        "episode": one.place,
+        "env_instance": submission.charged.env_instances[film.place],
+        "episode": film.place,
         "film": f"{folder}/{FILM}" if shot else None,
         "frames": shot.frames if shot else None,
         "steps_per_frame": shot.steps_per_frame if shot else None,
         "fps": shot.fps if shot else None,
         "sheet": f"{folder}/{SHEET}" if sheet else None,
         "sheet_steps": list(sheet.steps) if sheet else None,
-        "problem": one.problem.value if one.problem else None,
+        "problem": film.problem.value if film.problem else None,
     }

@@ -1,4 +1,4 @@
-"""What a client may ask of the calls that take a body, decoded once and strictly."""
+"""Strict decoding of request bodies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,36 +9,36 @@ from evopolicygym.core.submission import STARTER, Setting
 from evopolicygym.core.text import well_formed
 
 MAX_KEY = 200
-"""The most characters of a key."""
+"""The limit on characters of a key."""
 MOST_HYPOTHESIS = 1000
-"""The most characters of a hypothesis."""
+"""The limit on characters of a hypothesis."""
 STARTER_WORD = "starter"
 MOST_SETTINGS, MOST_SETTING = 64, 200
-"""The most parameters that are set with one submission, and the most characters of a name or a text among them."""
+"""Limits on the parameters set with one submission, and on the characters of a name or text among them."""
 _FIELDS = {"env_instances", "wait", "key", "films", "set", "parent", "hypothesis"}
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitRequest:
-    """A request whose form is right; whether its indices and its price are is the session's to say."""
+    """A well-formed submission; the session checks its cases and price."""
 
     env_instances: object
     wait: bool = True
-    """Whether the answer is due only when the submission is published."""
+    """Whether to answer only when the feedback is published."""
     key: str = ""
-    """The same key again means the same submission."""
+    """A repeated key returns the same submission."""
     films: object = None
-    """Which of the cases are to be filmed, in the form of ``env_instances``; None for none."""
+    """Cases to film, in the form of ``env_instances``; None for none."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    """Values that parameters of the policy are to have in this submission, by name."""
+    """Values for the policy's parameters, by name."""
     parent: object = None
-    """The submission that the policy was made from, by its index, or ``"starter"``; None where nothing is said."""
+    """The index of the submission that the policy was made from, or ``"starter"``; None if not given."""
     hypothesis: str = ""
-    """What the agent expects of it, in its own words."""
+    """What the agent expects of the submission, in its words."""
 
 
 def parse_submit(body: object) -> SubmitRequest:
-    """Return the request that a decoded JSON body holds; raise ``RequestRefused`` naming the rule and the value."""
+    """Return the submission in a decoded JSON body; raise ``RequestRefused`` with the rule and the value."""
     if not isinstance(body, dict):
         raise _refused('the body must be a JSON object such as {"env_instances": "0-3"}')
     if unknown := sorted(set(map(str, body)) - _FIELDS):
@@ -57,29 +57,29 @@ def parse_submit(body: object) -> SubmitRequest:
 
 
 def parse_check(body: object) -> Mapping[str, Setting]:
-    """Return the parameters that are to be set while the policy is checked; raise ``RequestRefused``."""
+    """Return the parameters to set for a check of the policy; raise ``RequestRefused``."""
     if not isinstance(body, dict) or body.keys() - {"set"}:
         raise _refused('checking takes no field but set, such as {"set": {"speed": 4.6}}; send that, {} or nothing')
     return _settings(body)
 
 
-def parse_parent(asked: object, submissions: int) -> int | None:
-    """Return the index of the submission that a request names as its policy's parent, of so many that there are.
+def parse_parent(parent: object, submissions: int) -> int | None:
+    """Return the index of the parent that a request names, or ``STARTER``; None if it names none.
 
-    ``STARTER`` stands for the starter policy. Raises ``RequestRefused``.
+    ``submissions`` is the number of submissions so far. Raises ``RequestRefused``.
     """
-    if asked is None:
+    if parent is None:
         return None
-    if asked == STARTER_WORD:
+    if parent == STARTER_WORD:
         return STARTER
-    if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked < submissions:
+    if isinstance(parent, bool) or not isinstance(parent, int) or not 0 <= parent < submissions:
         known = f"0 to {submissions - 1} or " if submissions else ""
         raise _refused(f'parent must be a submission\'s number, {known}"{STARTER_WORD}" for the starter policy')
-    return asked
+    return parent
 
 
 def parse_empty(body: object, what: str) -> None:
-    """Refuse a body that holds anything, of a request that says all by its path; raise ``RequestRefused``."""
+    """Raise ``RequestRefused`` if a body that must be empty is not."""
     if body != {}:
         raise _refused(f"{what} takes no fields; send {{}} or nothing")
 

@@ -1,6 +1,6 @@
-"""Playing the cases of one run: submissions' episodes, free trials, and what follows the last submission.
+"""Playing the cases of one run: episodes of submissions, free trials, and validation and scoring at the end.
 
-A case's index meets its seed here only, in ``EpisodeJobBuilder``. Seeds go from here to the executor and nowhere else.
+``EpisodeJobBuilder`` alone maps a case's index to its seed. Seeds go from here to the executor and nowhere else.
 """
 
 import shutil
@@ -33,15 +33,15 @@ from evopolicygym.records.writer import RunWriter
 
 @dataclass(frozen=True, slots=True)
 class EpisodeJobBuilder:
-    """Deals cases of one run. Never leaves the trusted side."""
+    """Builds the jobs that play cases of one run. Stays on the trusted side."""
 
     cases: CaseSet
     secret: bytes
-    """Of the experiment; policies' seeds are derived from it."""
+    """The experiment's secret, from which policies' seeds are derived."""
     run_seed: int
 
     def job(self, split: Split, index: int, position: int, directory: Path | None, recording: Recording) -> EpisodeJob:
-        """Return the job that plays one case at a place in a rollout; its files go into ``directory``, if any."""
+        """Return the job that plays a case at a position of a rollout and writes its files into ``directory``, if any."""
         return EpisodeJob(
             position=position,
             seed=self.cases.seed(split, index),
@@ -55,20 +55,20 @@ STOPPED_MESSAGE = "The run was stopped; resume it to go on."
 
 
 class RolloutStopped(EvoPolicyGymError):
-    """The run is stopped in the middle of a rollout; what was played is recorded."""
+    """The run was stopped during a rollout; finished episodes are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """What it takes to play cases of one run."""
+    """Plays cases of one run and records the episodes."""
 
     writer: RunWriter
     executor: Executor
     job_builder: EpisodeJobBuilder
     stop: Event = field(default_factory=Event)
-    """Set to stop the run after the episode that ends next."""
+    """Set to stop the run when the current episode ends."""
     camera: Camera | None = None
-    """What makes the films that an agent asks for; None where there is nothing to film with."""
+    """Makes the films that an agent requests; None if there is none."""
 
     def play(
         self,
@@ -78,13 +78,13 @@ class Rollouts:
         jobs: Sequence[EpisodeJob],
         submission: SubmissionState | None = None,
     ) -> None:
-        """Play jobs of one checkpoint and record each episode; raise ``RolloutStopped`` where the run is stopped."""
+        """Play jobs of one checkpoint and record each episode; raise ``RolloutStopped`` if the run is stopped."""
         for job in jobs:
             if job.directory:
                 shutil.rmtree(job.directory, ignore_errors=True)
 
         def repeated(job: EpisodeJob, message: str) -> None:
-            if self.stop.is_set():  # whose workers are stopped: that is no fault of the simulator
+            if self.stop.is_set():  # the workers were stopped; the simulator didn't fail
                 raise RolloutStopped(STOPPED_MESSAGE)
             self.writer.record(EpisodeRepeated(now(), split, job.position, message))
 
@@ -98,53 +98,53 @@ class Rollouts:
 
 
 MOST_TRIALS = 1000
-"""Trials of one session: enough for any agent that reads what they say, and few enough to cost a judge little."""
+"""The limit on trials of a session."""
 MOST_RESTORED = 1000
-"""Policies that one session restores: each is a line of the journal."""
+"""The limit on restored policies of a session; each is a line of the event log."""
 
 
 @dataclass(slots=True)
 class Trials:
-    """The trials that wait for the thread that plays, and how many there were."""
+    """The queue of trials, and counts against the limits."""
 
     count: int = 0
     restored: int = 0
     _due: deque[tuple[str, Future[Trial]]] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
-        """Whether any waits."""
+        """Whether a trial is waiting."""
         return bool(self._due)
 
     @property
     def left(self) -> int:
-        """How many there may still be."""
+        """How many trials remain."""
         return MOST_TRIALS - self.count
 
     def take_one(self) -> None:
-        """Count one; raise ``RequestRefused`` where there were as many as there may be."""
+        """Count a trial; raise ``RequestRefused`` if none remains."""
         if not self.left:
             raise RequestRefused(
                 RefusalStatus.INVALID_REQUEST,
-                f"The policy was checked {MOST_TRIALS} times, which is the most; submit it.",
+                f"The policy was checked {MOST_TRIALS} times, which is the limit; submit it.",
             )
         self.count += 1
 
     def count_restored(self) -> None:
-        """Count a policy that is restored; raise ``RequestRefused`` where there were as many as there may be."""
+        """Count a restored policy; raise ``RequestRefused`` if none remains."""
         if self.restored == MOST_RESTORED:
             raise RequestRefused(
-                RefusalStatus.INVALID_REQUEST, f"Policies were restored {MOST_RESTORED} times, which is the most."
+                RefusalStatus.INVALID_REQUEST, f"Policies were restored {MOST_RESTORED} times, which is the limit."
             )
         self.restored += 1
 
     def ask(self, checkpoint: str) -> "Future[Trial]":
-        """Have a checkpoint tried; return what becomes known by that."""
+        """Queue a trial of a checkpoint and return its result as a future."""
         future = Future[Trial]()
         self._due.append((checkpoint, future))
         return future
 
     def play(self, rollouts: Rollouts) -> None:
-        """Try the next checkpoint; raise what stops the run."""
+        """Play the next trial; raise the error that stops the run, if there is one."""
         checkpoint, future = self._due.popleft()
         try:
             trial = rollouts.executor.check(
@@ -156,13 +156,13 @@ class Trials:
         future.set_result(trial)
 
     def give_up(self, why: Exception) -> None:
-        """Answer all that wait: nothing is tried any more."""
+        """Fail all waiting trials."""
         while self._due:
             self._due.popleft()[1].set_exception(why)
 
 
 def trial_answer(trial: Trial, left: int) -> dict[str, Any]:
-    """Return what the endpoint says of a trial."""
+    """Return a trial's result as the judge's JSON answer."""
     wrong = trial.error or trial.failure
     said = {"message": wrong.message, "traceback": wrong.traceback} if wrong else None
     printed = {"stdout": trial.stdout, "stderr": trial.stderr}
@@ -175,15 +175,15 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _context(state: RunState) -> PolicyContext:
-    """Return what the policy is given: as in a submission of one episode that comes next."""
+    """Return the context of a trial: that of a next submission of one episode."""
     charged = SubmissionCharged("", len(state.submissions), "", (0,))
     return state.context(SubmissionState(charged, state.spent, max(0, state.remaining - 1), (None,)))
 
 
 def finalize(rollouts: Rollouts) -> None:
-    """Take a closed run to its score, from wherever its journal stands.
+    """Validate, select and score a closed run, from wherever its event log ends.
 
-    In which order candidates play decides nothing: none is left out. Who follows the run sees the promising ones first.
+    All candidates are played, the promising ones first; the order doesn't affect the result.
     """
     writer = rollouts.writer
     if writer.state.stage is Stage.CLOSED:
@@ -197,7 +197,7 @@ def finalize(rollouts: Rollouts) -> None:
 
 
 def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
-    """Play the cases of a hidden split that a checkpoint has not played yet, always in the same order."""
+    """Play the cases of a hidden split that a checkpoint has not played yet, in a fixed order."""
     state, paths = rollouts.writer.state, rollouts.writer.paths
     jobs = [
         rollouts.job_builder.job(split, index, index, paths.hidden_episode(split, checkpoint, index), Recording.ACTIONS)

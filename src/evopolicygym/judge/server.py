@@ -1,8 +1,9 @@
-"""The judge's endpoint: carries requests to the session and answers back, and decides nothing.
+"""The judge's HTTP interface to a session.
 
-Every path begins with the run's token; nothing answers without it. Bodies are JSON only, a browser's requests are
-refused, and no answer holds a traceback, a path or a version. A refusal writes nothing, neither to disk nor to a log.
-Submissions are answered from the record: what an agent has made of the files in its workspace changes no answer.
+Every path begins with the run's token; other requests are rejected. Bodies are JSON only, requests from browsers are
+rejected, and no answer contains a traceback, a path or a version. A rejected request writes nothing to disk or to a
+log. Answers about submissions come from the event log, so that files that an agent changed in its workspace have no
+effect on them.
 """
 
 import asyncio
@@ -45,46 +46,46 @@ from evopolicygym.serving.http_server import BodyRefused, Server, disable_uvicor
 MAX_BODY = 64 * 1024
 """Bytes of a request's body."""
 MAX_CONNECTIONS = 256
-"""Connections that stand open at a time, and requests that are answered, for each socket of the judge's."""
+"""The limit on open connections, and on requests in progress, for each socket of the judge."""
 REQUEST_S = 10.0
-"""Seconds within which a request must have come, from its connection's first moment or from the answer before."""
+"""Seconds within which a request must arrive, from the connection's start or the previous answer."""
 
 
 def refusal_body(refused: RequestRefused) -> bytes:
-    """Return what the body of a refusal says."""
+    """Return the body of a refusal."""
     return dumps({"status": refused.status, "error": {"message": str(refused)}}).encode("utf-8", "replace")
 
 
 def _send_at_once(connection: socket.socket) -> None:
-    """Have no answer's second part wait for the first to be acknowledged, which takes a client 40 ms."""
+    """Disable Nagle's algorithm, with which the second part of an answer waits 40 ms for an acknowledgement."""
     if connection.family in {socket.AF_INET, socket.AF_INET6}:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class Connection(H11Protocol):
-    """Serves HTTP on one connection; a client that is slow, endless or unreadable is answered and let go."""
+    """Serves HTTP on one connection; clients that are slow, endless or unreadable are answered and disconnected."""
 
     _deadline: asyncio.TimerHandle
     _since = 0.0
-    """When the present request began to be waited for."""
+    """When waiting for the current request began."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
-        """Begin to wait for a request, at the cost of whoever waits longest where too many do."""
+        """Begin to wait for a request; if there are too many connections, evict the one that has waited longest."""
         super().connection_made(transport)
         _send_at_once(transport.get_extra_info("socket"))
         self._wait_for_request()
-        if len(self.tasks) > MAX_CONNECTIONS:  # of clients that have left, whose submissions are not yet charged
+        if len(self.tasks) > MAX_CONNECTIONS:  # requests of clients that have left
             self._refuse_for_now()
         elif len(self.connections) > MAX_CONNECTIONS:
             self._evict_oldest()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
+        """Cancel the deadline."""
         self._deadline.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless the rest of this one is more than anybody reads."""
+        """Wait for the next request, unless the unread rest of this one is too long."""
         super().on_response_complete()
         self._deadline.cancel()
         if self.conn.their_state is h11.SEND_BODY and not self._body_is_short():
@@ -92,25 +93,25 @@ class Connection(H11Protocol):
         if not self.transport.is_closing():
             self._wait_for_request()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the words are ours
-        """Refuse what is no HTTP."""
-        self._refuse(RequestRefused(RefusalStatus.INVALID_REQUEST, "This is no HTTP request that can be read."))
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - a message of our own
+        """Reject what is not HTTP."""
+        self._refuse(RequestRefused(RefusalStatus.INVALID_REQUEST, "This is not a valid HTTP request."))
 
     def _wait_for_request(self) -> None:
         self._since = self.loop.time()
         self._deadline = self.loop.call_later(REQUEST_S, self._on_timeout)
 
     def _waits_for_request(self) -> bool:
-        """Return whether the present request has not come as a whole."""
+        """Return whether the current request is incomplete."""
         return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
 
     def _on_timeout(self) -> None:
         if self._waits_for_request():
-            self._refuse(RequestRefused(RefusalStatus.INVALID_REQUEST, "The request took too long to come.", 408))
+            self._refuse(RequestRefused(RefusalStatus.INVALID_REQUEST, "The request took too long to arrive.", 408))
 
     def _evict_oldest(self) -> None:
-        """Let the oldest connection go that brings no request, this one where all others do."""
-        waiting: list[Connection] = [each for each in self._others() if each._waits_for_request()]  # noqa: SLF001 - ours
+        """Close the oldest connection that waits for a request; if there is none, refuse this one."""
+        waiting: list[Connection] = [each for each in self._others() if each._waits_for_request()]  # noqa: SLF001 - same class
         if waiting:
             min(waiting, key=lambda each: each._since).transport.abort()  # noqa: SLF001 - as above
         else:
@@ -128,7 +129,7 @@ class Connection(H11Protocol):
         self._refuse(RequestRefused(RefusalStatus.UNAVAILABLE, message, 503))
 
     def _refuse(self, refused: RequestRefused) -> None:
-        """Answer at once, where no answer has begun, and close."""
+        """Answer, if no answer has begun, and close the connection."""
         if self.transport.is_closing():
             return
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
@@ -156,7 +157,7 @@ MAX_SUMMARY = 1 << 24
 
 
 def receipt(session: JudgeSession, index: int) -> dict[str, Any]:
-    """Return what is shown of one submission; its summary is null until its feedback is in place."""
+    """Return a submission as the judge's JSON answer; its summary is null until its feedback is in place."""
     submission = session.state.submissions[index]
     in_place = session.in_place(submission)
     return {
@@ -168,7 +169,7 @@ def receipt(session: JudgeSession, index: int) -> dict[str, Any]:
 
 
 def lines(session: JudgeSession) -> list[dict[str, Any]]:
-    """Return what is shown of all submissions, a short line each."""
+    """Return all submissions in short form."""
     return [_line(session, submission) for submission in session.state.submissions]
 
 
@@ -185,7 +186,7 @@ def _line(session: JudgeSession, submission: SubmissionState) -> dict[str, Any]:
 
 
 def _status(submission: SubmissionState, *, in_place: bool) -> dict[str, Any]:
-    """Return its status and in how many episodes the policy failed: null until it is over, or where none was played."""
+    """Return a submission's status, and in how many episodes the policy failed (null if none was played yet)."""
     played = in_place and submission.status is SubmissionStatus.OK
     return {
         "submit_id": submission.index,
@@ -204,7 +205,7 @@ def _summary(session: JudgeSession, submission: SubmissionState) -> dict[str, An
 
 
 def _films(paths: RunPaths, index: int) -> object:
-    """Return what the summary on disk says of films, as the journal doesn't; None where the agent has spoilt it."""
+    """Return the films of the summary on disk, which the event log lacks; None if the agent damaged it."""
     try:
         return strict_json.decode(regular_file.read(paths.published_feedback(index) / SUMMARY, MAX_SUMMARY))["films"]
     except (OSError, RecordError, strict_json.NotStrict, TypeError, LookupError):
@@ -212,8 +213,8 @@ def _films(paths: RunPaths, index: int) -> object:
 
 
 JSON_TYPES = ("application/json", "application/x-www-form-urlencoded", "")
-"""Content types taken as JSON: its own, and what urllib and curl say when they are given nothing. A browser could send
-the second too, but never without an Origin, and that is refused."""
+"""Content types accepted as JSON: its own, and the defaults of urllib and curl. A browser may send the second too, but
+only with an Origin, which is rejected."""
 
 INDEX = re.compile(r"\d{1,9}", re.ASCII)
 """A submission's index in a path."""
@@ -222,17 +223,17 @@ disable_uvicorn_logs()
 
 
 class JudgeServer:
-    """Serves one session on this machine's loopback, and on sockets that are handed in."""
+    """Serves one session on the loopback interface, and on further sockets."""
 
     def __init__(self, session: JudgeSession) -> None:
-        """Begin to serve; the address is known when this returns."""
+        """Start to serve."""
         token = secrets.token_urlsafe(24)
         self._prefix = f"/{token}"
         self._hosts: set[str] = set()
         self._server = Server(_GuardedJudge(_application(session), token, self._hosts), "judge", Connection)
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.address = self.serve(listener)
-        """Where the judge answers on this machine's loopback."""
+        """The judge's address on the loopback interface."""
 
     def __enter__(self) -> Self:
         return self
@@ -241,26 +242,26 @@ class JudgeServer:
         self.close()
 
     def serve(self, listener: socket.socket, hosts: Collection[str] = ()) -> JudgeAddress:
-        """Answer on a listening socket besides, and requests that name one of these hosts; return where it is."""
+        """Serve on another listening socket and accept these host names; return the address."""
         self._hosts.update(hosts)
         return JudgeAddress(f"{self._server.serve(listener)}{self._prefix}")
 
     def close(self) -> None:
-        """Answer no more; requests that wait are cut off."""
+        """Stop serving; pending requests are cut off."""
         self._server.close()
 
 
 class _GuardedJudge:
-    """Lets through what names this machine or a host that was allowed, comes from no browser, and has the token.
+    """Passes on requests that name this machine or an allowed host, come from no browser and carry the token.
 
-    The rest of the path goes on.
+    The token is removed from the path.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
         self._app = app
         self._token = token
         self._hosts = hosts
-        """Those besides this machine, which may become more."""
+        """Allowed host names besides this machine's; may grow."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given, _, path = scope["path"].removeprefix("/").partition("/")
@@ -274,7 +275,7 @@ class _GuardedJudge:
 
 
 def _is_allowed(headers: Headers, hosts: Collection[str]) -> bool:
-    """Return whether a request names this machine or one of some hosts, and shows no sign of a browser's page."""
+    """Return whether a request names this machine or an allowed host and doesn't come from a web page."""
     of_page = http_server.has_origin(headers) or not http_server.fetch_site_allowed(headers, http_server.NO_PAGE)
     return http_server.is_for_this_machine(headers, hosts) and not of_page
 
@@ -289,10 +290,10 @@ def _application(session: JudgeSession) -> Starlette:
         return PlainTextResponse(task_text.task_text(session.state), media_type="text/markdown")
 
     async def charged(request: Request) -> tuple[int, bool]:
-        """Return a submission's index and whether to wait for it; what was asked is not held while that is awaited."""
-        asked = parse_submit(await _json_body(request))
-        submission = await run_in_threadpool(session.accept, asked)
-        return submission.index, asked.wait
+        """Return a submission's index and whether to wait for it; frees the request's body before the wait."""
+        submit_request = parse_submit(await _json_body(request))
+        submission = await run_in_threadpool(session.accept, submit_request)
+        return submission.index, submit_request.wait
 
     async def submit(request: Request) -> Response:
         index, wait = await charged(request)
@@ -333,7 +334,7 @@ def _application(session: JudgeSession) -> Starlette:
 
 
 def _policy_routes(session: JudgeSession) -> list[Route]:
-    """Return the calls that concern the policy alone: nothing is charged."""
+    """Return the routes that concern the policy alone and charge nothing."""
 
     async def policy(request: Request) -> Response:
         index = _submit_index(request, session)
@@ -365,13 +366,13 @@ def _policy_routes(session: JudgeSession) -> list[Route]:
 
 
 def _files(index: int, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return what is answered with the files of a submission's policy."""
+    """Return the files of a submission's policy as the judge's JSON answer, in base64."""
     contents = {path: base64.b64encode(content).decode() for path, content in files.items()}
     return {"submit_id": index, "files": contents}
 
 
 def _submit_index(request: Request, session: JudgeSession) -> int:
-    """Return the index of the submission that a path names; raise ``RequestRefused`` where there is none."""
+    """Return the submission's index in a path; raise ``RequestRefused`` if there is no such submission."""
     index = str(request.path_params["index"])
     if not INDEX.fullmatch(index) or int(index) >= len(session.state.submissions):
         raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"There is no submission {index[:20]}.", 404)
@@ -379,14 +380,14 @@ def _submit_index(request: Request, session: JudgeSession) -> int:
 
 
 class _Publications:
-    """One future for each submission that is waited for, however many wait for it and leave again."""
+    """One future for each awaited submission, shared by all requests that wait for it."""
 
     def __init__(self, session: JudgeSession) -> None:
         self._session = session
         self._futures: dict[int, asyncio.Future[None]] = {}
 
     async def wait(self, index: int, request: Request) -> None:
-        """Return once a submission's feedback is in place or its client has left; raise what stopped the run."""
+        """Return when a submission's feedback is in place or the client has left; raise if the run was stopped."""
         published, left = await self._published(index), asyncio.ensure_future(_left(request))
         try:
             await asyncio.wait({published, left}, return_when=asyncio.FIRST_COMPLETED)
@@ -399,24 +400,24 @@ class _Publications:
         source = await run_in_threadpool(self._session.published, index)
         if index not in self._futures:
             self._futures[index] = asyncio.wrap_future(source)
-            self._futures[index].add_done_callback(_see)
+            self._futures[index].add_done_callback(_retrieve_exception)
         return self._futures[index]
 
 
-def _see(published: "asyncio.Future[None]") -> None:
-    """Look at how a future ended, as all who waited for it may have left: what nobody looks at is logged."""
+def _retrieve_exception(published: "asyncio.Future[None]") -> None:
+    """Retrieve a future's exception, which asyncio logs otherwise if all waiting requests have left."""
     if not published.cancelled():
         published.exception()
 
 
 async def _left(request: Request) -> None:
-    """Return when a client whose body was read has hung up."""
+    """Return when the client has disconnected; its body was read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 async def _json_body(request: Request, empty: object = None) -> object:
-    """Return a request's decoded body, or ``empty`` where it has none and that is allowed."""
+    """Return a request's decoded body, or ``empty`` if it is not None and there is no body."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in JSON_TYPES:
         raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body must be application/json.", 415)

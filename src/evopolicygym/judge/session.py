@@ -1,9 +1,9 @@
-"""The session: one open run, the only thing that changes; and a submission's life in it.
+"""The session of one open run: it accepts submissions, charges them and plays them.
 
-Requests come from any thread and are taken one after another; one thread plays. A submission is charged, loaded,
-played, filmed and published. Nothing of the agent's runs before the charge is on disk, and everything after the charge
-costs its full number of episodes. Each step is recorded before it is acted on, so that a submission interrupted
-anywhere can be played on. What follows the last submission is ``finalize``.
+Requests arrive on any thread and are accepted one at a time; one thread plays. A submission is charged, loaded, played,
+filmed and published. No code of the agent runs before the charge is on disk, and from then on the submission costs all
+of its episodes. Each step is recorded before its effect, so that an interrupted submission can be continued. After the
+last submission, ``finalize`` selects and scores.
 """
 
 import shutil
@@ -44,36 +44,36 @@ from evopolicygym.records.paths import EPISODES, episode_name
 from evopolicygym.records.writer import RunWriter
 
 Capture = Callable[[Mapping[str, Setting]], str]
-"""Takes a checkpoint of the workspace, with some parameters of the policy set, and returns its name.
+"""Copies the workspace's policy to a checkpoint, with the given parameters set, and returns the checkpoint's name.
 
-Raises ``RequestRefused`` where it can't be taken.
+Raises ``RequestRefused`` if that fails.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What is charged, once all of it has been checked."""
+    """A validated submission, ready to be charged."""
 
     indices: tuple[int, ...]
     films: tuple[int, ...]
     parent: int | None
 
 
-def charge(writer: RunWriter, due: Charge, checkpoint: str, request: SubmitRequest) -> SubmissionState:
-    """Charge a submission, durably; where that can't be written, nothing is charged and no episode starts.
+def record_charge(writer: RunWriter, charge: Charge, checkpoint: str, request: SubmitRequest) -> SubmissionState:
+    """Write a charge to disk. If it can't be written, nothing is charged and no episode starts.
 
-    Raises ``StorageError`` where the charge is written and the run's high-water mark isn't: nobody may act on it.
+    Raises ``StorageError`` if the charge is written but the rollback guard isn't; then nothing may act on the charge.
     """
     index = len(writer.state.submissions)
     charged = SubmissionCharged(
         time=now(),
         submit_index=index,
         checkpoint=checkpoint,
-        env_instances=due.indices,
+        env_instances=charge.indices,
         key=request.key,
-        films=due.films,
+        films=charge.films,
         settings=dict(request.settings),
-        parent=due.parent,
+        parent=charge.parent,
         hypothesis=request.hypothesis,
     )
     try:
@@ -84,29 +84,29 @@ def charge(writer: RunWriter, due: Charge, checkpoint: str, request: SubmitReque
 
 
 def forget_checkpoint(writer: RunWriter, checkpoint: str) -> None:
-    """Remove a checkpoint that was taken and not charged, unless a submission has it: refusals fill no disk."""
+    """Remove a checkpoint that was not charged, unless a submission uses it, so that refusals don't fill the disk."""
     if all(submission.charged.checkpoint != checkpoint for submission in writer.state.submissions):
         place = writer.paths.checkpoint(checkpoint)
-        going = place.with_name(f"{TAKING}{checkpoint}")  # half of it must not stand under the name of the whole
+        removed = place.with_name(f"{TAKING}{checkpoint}")  # a partly removed checkpoint must not keep its name
         with suppress(OSError):
-            atomic.rename(place, going)
-        shutil.rmtree(going, ignore_errors=True)
+            atomic.rename(place, removed)
+        shutil.rmtree(removed, ignore_errors=True)
 
 
 def not_stored() -> RequestRefused:
-    """Return the refusal of what can't be written, such as on a disk that is full."""
+    """Return the refusal of a request that can't be stored, for example because the disk is full."""
     message = "The request can't be stored now; nothing was charged. Ask again later."
     return RequestRefused(RefusalStatus.UNAVAILABLE, message, 503)
 
 
 def play_submission(rollouts: Rollouts, submission: SubmissionState) -> None:
-    """Load the policy, play every episode that is missing, film what was asked for, and publish the feedback."""
+    """Load the policy, play all missing episodes, make the requested films, and publish the feedback."""
     began = monotonic()
     context = rollouts.writer.state.context(submission)
     checkpoint = submission.charged.checkpoint
     error = None
     if len(submission.missing) == len(submission.episodes):
-        # Of an attempt that was interrupted: nothing of it is in the record, and nothing of it is reported.
+        # Left by an interrupted attempt, of which nothing was recorded.
         shutil.rmtree(rollouts.writer.paths.staged_feedback(submission.index), ignore_errors=True)
         error = rollouts.executor.load(rollouts.writer.paths.checkpoint(checkpoint), context)
     if error is None:
@@ -136,7 +136,7 @@ def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
 def _publish(
     writer: RunWriter, index: int, error: LoadError | None, seconds: float, films: tuple[FilmReply, ...]
 ) -> None:
-    """Write the summary, record that the feedback is complete, and only then put it where the agent reads it."""
+    """Write the summary, record that the feedback is complete, and only then move it into the workspace."""
     status = error.status if error else SubmissionStatus.OK
     filmed = sum(request.film is not None for request in films)
     published = SubmissionPublished(now(), index, status, "", round(seconds, 3), error, filmed)
@@ -146,10 +146,10 @@ def _publish(
 
 
 PLAYER_GRACE_S = 3.0
-"""Seconds that the episode in play has to end once the session is stopped."""
+"""Seconds that the current episode has to end after the session is stopped."""
 
-LOOK_S = 60.0
-"""How often who waits for the end looks up."""
+POLL_S = 60.0
+"""The longest wait for the end between two calls of ``poll``."""
 
 
 class JudgeSession:
@@ -162,10 +162,10 @@ class JudgeSession:
         deliver: Callable[[int], object] = lambda _: None,
         rules: AgentRules = NO_RULES,
     ) -> None:
-        """Resume a run where its journal stands; submissions that were interrupted play on at once.
+        """Continue a run from its event log; interrupted submissions start to play at once.
 
-        ``deliver`` is called with the index of each submission whose feedback is in the record, and takes it to an
-        agent that reads it elsewhere. ``rules`` are what the agent is held to besides its allowance.
+        ``deliver`` is called with the index of each submission whose feedback is recorded, and sends it to an agent
+        that reads it elsewhere. ``rules`` restrict the agent in addition to its allowance.
         """
         self.rules = rules
         self.rollouts = rollouts
@@ -177,11 +177,11 @@ class JudgeSession:
         self._changed = threading.Condition(threading.RLock())
         self._awaited: dict[int, Future[None]] = {}
         self._in_place: set[int] = set()
-        """Whose feedback has been put where the agent reads it: what becomes of it there is the agent's affair."""
+        """Submissions whose feedback has been in the workspace; the agent may have removed it since."""
         self.fault: BaseException | None = None
-        """What stopped the run from going on, such as a simulator that fails; None while all is well."""
+        """The error that stopped the run, such as a failed simulator; None if there was none."""
         for submission in self.state.submissions:
-            if submission.published:  # its process may have died before it was in place
+            if submission.published:  # the process may have died before the feedback was moved
                 publish(self.writer.paths, submission.index)
                 deliver(submission.index)
                 self._in_place.add(submission.index)
@@ -196,13 +196,13 @@ class JudgeSession:
 
     @property
     def state(self) -> RunState:
-        """The run's state at present."""
+        """The current state of the run."""
         return self.writer.state
 
     def accept(self, request: SubmitRequest) -> SubmissionState:
-        """Check a request, take the checkpoint and charge; raise ``RequestRefused`` with nothing charged.
+        """Check a request, take the checkpoint and charge. If ``RequestRefused`` is raised, nothing was charged.
 
-        The same key again returns the same submission.
+        A request with a known key returns the submission of that key.
         """
         with self._accepting:
             if known := self.state.by_key(request.key):
@@ -214,15 +214,15 @@ class JudgeSession:
             films = parse_films(request.films, indices, task.train_cases, task.films, self.state.films_left)
             parent = parse_parent(request.parent, len(self.state.submissions))
             try:
-                checkpoint = self._capture(request.settings)  # may take a while: nobody who only asks must wait for it
+                checkpoint = self._capture(request.settings)  # slow, so the lock of readers is not held
             except OSError as error:
                 raise not_stored() from error
             try:
                 with self._changed:
                     self._require_open()
                     with self._fail_run_on_storage_error():
-                        due = Charge(indices, films, self.state.restored if parent is None else parent)
-                        charged = charge(self.writer, due, checkpoint, request)
+                        charge = Charge(indices, films, self.state.restored if parent is None else parent)
+                        charged = record_charge(self.writer, charge, checkpoint, request)
                     self._changed.notify_all()
             except RequestRefused:
                 forget_checkpoint(self.writer, checkpoint)
@@ -230,10 +230,10 @@ class JudgeSession:
             return charged
 
     def try_policy(self, settings: Mapping[str, Setting]) -> Trial:
-        """Have the policy as it stands, with some parameters set, construct itself and act once, where policies run.
+        """Construct the workspace's policy in its sandbox, with the given parameters set, and have it act once.
 
-        It is free, and no case is played. Raises ``RequestRefused`` where the run takes no submissions or no more
-        trials, or no checkpoint can be taken.
+        This is free, and no case is played. Raises ``RequestRefused`` if the run accepts no submissions or no more
+        trials, or if no checkpoint can be taken.
         """
         with self._trying:
             with self._accepting:
@@ -254,7 +254,7 @@ class JudgeSession:
                     forget_checkpoint(self.writer, checkpoint)
 
     def policy_of(self, submit_index: int) -> dict[str, bytes]:
-        """Return the files of a submission's policy, by their paths in ``system/``."""
+        """Return the files of a submission's policy, keyed by their paths in ``system/``."""
         checkpoint = self.writer.paths.checkpoint(self.state.submissions[submit_index].charged.checkpoint)
         files = regular_file.below(checkpoint, self.writer.paths.root)
         return {
@@ -262,9 +262,9 @@ class JudgeSession:
         }
 
     def restore_policy(self, submit_index: int) -> dict[str, bytes]:
-        """Return the files of a submission's policy, as ``policy_of``, and remember that the next was made from it.
+        """Return the files of a submission's policy and record it as the parent of the next submission.
 
-        Raises ``RequestRefused`` where the run takes no submissions, or this was asked for too often.
+        Raises ``RequestRefused`` if the run accepts no submissions, or too many policies were restored.
         """
         with self._changed:
             self._require_open()
@@ -278,23 +278,23 @@ class JudgeSession:
         return self.policy_of(submit_index)
 
     def frames(self, submit_index: int, place: int, steps: Sequence[int]) -> Mapping[int, bytes]:
-        """Return frames of a film of a submission's episode, as PNG files by their steps; counted as a trial.
+        """Return frames of an episode's film as PNG files, keyed by step; counts as a trial.
 
-        Raises ``RequestRefused`` where there is no such film or frame.
+        Raises ``RequestRefused`` if there is no such film or frame.
         """
         with self._trying:
             self.trials.take_one()
             return stills_of(self.writer.paths, self.state.submissions[submit_index], place, steps)
 
     def published(self, submit_index: int) -> "Future[None]":
-        """Return what is done when a submission's feedback is in place, or fails with what stopped the run."""
+        """Return a future that is done when a submission's feedback is in place, or fails if the run is stopped."""
         with self._changed:
             future = self._awaited.setdefault(submit_index, Future())
             self._resolve()
             return future
 
     def finish(self) -> None:
-        """Take the agent's word that it wants no more; raise ``RequestRefused`` where the run doesn't allow it."""
+        """End the run with budget left, as the agent requested; raise ``RequestRefused`` if the run doesn't allow it."""
         with self._changed:
             self._require_open()
             if not self.state.opened.task.finish_allowed:
@@ -311,7 +311,7 @@ class JudgeSession:
 
     @contextmanager
     def _fail_run_on_storage_error(self) -> Iterator[None]:
-        """Stop the run where an event is recorded but its high-water mark isn't: who resumes it acts on the event."""
+        """Stop the run if an event is recorded but the rollback guard isn't; resuming the run acts on the event."""
         try:
             yield
         except StorageError as error:
@@ -321,28 +321,28 @@ class JudgeSession:
 
     @property
     def done(self) -> bool:
-        """Whether nothing more can be submitted and nothing is playing, or the run can't go on."""
+        """Whether the run accepts no more submissions and nothing is playing, or it was stopped by a fault."""
         return self.fault is not None or (not self.state.takes_submissions and self._idle)
 
     @property
     def _idle(self) -> bool:
-        """Whether the feedback of every submission has been put where the agent reads it."""
+        """Whether the feedback of every submission is in place."""
         return all(self.in_place(submission) for submission in self.state.submissions)
 
     def in_place(self, submission: SubmissionState) -> bool:
-        """Return whether a submission's feedback was put where the agent reads it: a moment after it is recorded.
+        """Return whether a submission's feedback was moved into the workspace, which follows its recording.
 
-        It stays so where the agent removes its feedback, for which nothing waits.
+        Remains true if the agent removes the feedback.
         """
         return submission.published is not None and submission.index in self._in_place
 
-    def wait_for_end(self, agent: "Future[Turn]", look: Callable[[], float] = lambda: LOOK_S) -> None:
-        """Wait until the run is ``done``, or until the agent's turn has ended.
+    def wait_for_end(self, agent: "Future[Turn]", poll: Callable[[], float] = lambda: POLL_S) -> None:
+        """Wait until the run is ``done`` or the agent's turn has ended.
 
-        ``look`` returns in how many seconds it is to be asked again; 0 ends the wait.
+        ``poll`` returns after how many seconds to call it again; 0 ends the wait.
         """
         agent.add_done_callback(lambda _: self._notify())
-        while wait_s := look():
+        while wait_s := poll():
             with self._changed:
                 if self._changed.wait_for(lambda: self.done or agent.done(), wait_s):
                     return
@@ -352,7 +352,7 @@ class JudgeSession:
         self.writer.record(AgentStarted(now(), turn))
 
     def turn_metered(self, turn: int, seconds: float, usage: Mapping[str, float], *, flush: bool) -> None:
-        """Record what a turn that is being played has used so far; flushed, it outlives the machine's end too."""
+        """Record the usage of the current turn so far; with ``flush`` it survives a crash of the machine."""
         self.writer.record(AgentMetered(now(), turn, seconds, usage), flush=flush)
 
     def turn_ended(self, turn: int, outcome: Turn, seconds: float = 0.0) -> None:
@@ -371,16 +371,16 @@ class JudgeSession:
         )
 
     def close(self) -> None:
-        """Take no more submissions; those that are charged are played first. The agent is gone by now."""
+        """Close the run once all charged submissions have been played. The agent must have ended."""
         with self._changed:
             self._changed.wait_for(lambda: self._idle or self.fault is not None)
             self.raise_fault()
             self.writer.record(RunClosed(now(), self.state.close_reason))
 
     def stop(self) -> None:
-        """Stop playing; what is in the middle of being played is left for whoever resumes the run.
+        """Stop playing; resuming the run continues what is unfinished.
 
-        An episode that doesn't end in time is given up: its thread has nothing more to write into.
+        An episode that doesn't end in time is abandoned; its thread can no longer write.
         """
         with self._changed:
             self.rollouts.stop.set()
@@ -388,12 +388,12 @@ class JudgeSession:
         self._player.join(PLAYER_GRACE_S)
 
     def raise_fault(self) -> None:
-        """Raise what stopped the run, if anything did."""
+        """Raise the error that stopped the run, if there was one."""
         if self.fault is not None:
             raise self.fault
 
     def progress(self, submission: SubmissionState) -> dict[str, Any]:
-        """Return how far a submission has been played, and how many come before it."""
+        """Return how many of a submission's episodes were played, and how many submissions are ahead of it."""
         ahead = sum(other.index < submission.index for other in self.state.playing)
         played = len(submission.episodes) - len(submission.missing)
         return {"played": played, "of": len(submission.episodes), "ahead": 0 if submission.published else ahead}
@@ -404,23 +404,23 @@ class JudgeSession:
 
     def _require_open(self) -> None:
         if self.fault is not None:
-            raise RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped by a fault of the judge's side.", 503)
+            raise RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped by a fault on the judge's side.", 503)
         if self.state.submissions_left == 0:
             most = self.state.opened.task.budget.max_submissions
-            message = f"The run is closed: it takes {most} submissions, and as many were made; nothing was charged."
+            message = f"The run is closed: all {most} submissions were made; nothing was charged."
             raise RequestRefused(RefusalStatus.CLOSED, message, 409)
         if not self.state.takes_submissions or self.rollouts.stop.is_set():
-            raise RequestRefused(RefusalStatus.CLOSED, "The run is closed: no more submissions are taken.", 409)
+            raise RequestRefused(RefusalStatus.CLOSED, "The run is closed: no more submissions are accepted.", 409)
 
     def _play(self) -> None:
-        """Play what is charged, one submission after another, until the session stops."""
+        """Play charged submissions, one after another, until the session stops."""
         try:
             while True:
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping or self.trials or self.state.playing)
                     if self._stopping:
                         return
-                if not self.state.playing:  # what was charged goes before what is free
+                if not self.state.playing:  # charged submissions go first
                     self.trials.play(self.rollouts)
                     continue
                 submission = self.state.playing[0]
@@ -429,7 +429,7 @@ class JudgeSession:
                     self._deliver(submission.index)
                     self._in_place.add(submission.index)
                 self._notify()
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
+        except BaseException as error:  # noqa: BLE001 - raised where the run is awaited
             self.fault = error
             self._notify()
         finally:
