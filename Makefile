@@ -40,6 +40,7 @@ check: $(VENV)/.installed-dev ## Check lint, formatting, types, layers and docs 
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python docs/check.py
 	$(BIN)/python tests/support/gate_rule.py
+	$(BIN)/python tests/support/run_mutants.py --check
 
 test: $(VENV)/.installed-dev ## Install, and run the tests that every change must pass (under five minutes)
 	$(GATE_RUN) -m "$(GATE)"

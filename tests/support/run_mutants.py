@@ -128,6 +128,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--jobs", type=int, default=2, help="mutants at once")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="those whose names hold this text")
+    parser.add_argument("--check", action="store_true", help="only check that each can be planted")
     asked = parser.parse_args(words)
     every = read_mutants(MUTANTS)
     mutants = [mutant for mutant in every if not asked.only or any(text in mutant.name for text in asked.only)]
@@ -135,6 +136,9 @@ def main(words: Sequence[str]) -> int:
     if problems or not mutants:
         print("\n".join(problems) or f"no mutant is named so; there are: {', '.join(mutant.name for mutant in every)}")
         return 1
+    if asked.check:
+        print(f"{len(mutants)} mutants can be planted")
+        return 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as place:
         copies = [copy_checkout(Path(place, str(number))) for number in range(min(asked.jobs, len(mutants)))]

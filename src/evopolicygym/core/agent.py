@@ -1,7 +1,7 @@
-"""An agent: what it may use, the addresses it is given, the workspace it works in, and how a turn of it ended.
+"""Agents: configuration, allowance and limits, the judge's address, the workspace, and the result of a turn.
 
-An allowance is what its user lets it use of models, money and time before it is ended; limits are what its program may
-use of this machine. The budget of episodes is the task's (``core/task.py``).
+An allowance limits what an agent uses of models, money and time; ``AgentLimits`` limit what its program uses of the
+machine. The episode budget belongs to the task (``core/task.py``).
 """
 
 import math
@@ -16,32 +16,34 @@ from typing import Any, Protocol, runtime_checkable
 from evopolicygym.core.errors import UsageError
 
 PER = 1_000_000
-"""Tokens that a price is for."""
+"""Prices are for so many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """US dollars for a million tokens each."""
+    """Prices in US dollars for a million tokens."""
 
     input: float
-    """What goes in, and was neither read from a cache nor written to one."""
+    """Input that was neither read from a cache nor written to one."""
     output: float
-    """What comes out, reasoning included."""
+    """Output, including reasoning."""
     cached_input: float | None = None
-    """Input that was read from a cache; None: as other input."""
+    """Input read from a cache; None means the price of other input."""
     cache_write: float | None = None
-    """Input that was written to a cache; None: as other input."""
+    """Input written to a cache; None means the price of other input."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no price."""
+        """Validate the prices; raise ``UsageError``."""
         for rate in (self.input, self.output, self.cached_input, self.cache_write):
             if rate is not None and not (math.isfinite(rate) and rate >= 0):
-                raise UsageError(f"A price of {rate} USD for a million tokens was given; it must be a number from 0.")
+                raise UsageError(
+                    f"Invalid price: expected a finite number of USD of at least 0 for a million tokens, got {rate}."
+                )
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Rates that hold for a whole request whose input is longer than so many tokens."""
+    """Rates of a request whose input has more than ``above`` tokens."""
 
     above: int
     rates: Rates
@@ -49,20 +51,20 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class PriceSnapshot:
-    """The price of one model at one time; it doesn't change while a run lasts, nor when it is read years later."""
+    """The price of a model, as it was when a run was opened."""
 
     model: str
     source: str
-    """Where it is from, with the version, such as ``genai-prices 0.2.3``; ``given`` for one that the user named."""
+    """The source with its version, such as ``genai-prices 0.2.3``; ``given`` if the user set the price."""
     date: str
-    """When it was looked up, ISO 8601."""
+    """The date of the lookup, ISO 8601."""
     rates: Rates
     tiers: tuple[Tier, ...] = ()
-    """From the shortest to the longest."""
+    """Sorted by ``above``, ascending."""
     currency: str = "USD"
 
     def cost(self, tokens_in: int, cached_input: int, cache_write: int, output: int) -> float:
-        """Return what one request costs; ``tokens_in`` is all that went in, cached or not."""
+        """Return the cost of a request in ``currency``; ``tokens_in`` is all input, cached or not."""
         rates = next((tier.rates for tier in reversed(self.tiers) if tokens_in > tier.above), self.rates)
         fresh = max(0, tokens_in - cached_input - cache_write)
         read = rates.input if rates.cached_input is None else rates.cached_input
@@ -70,95 +72,95 @@ class PriceSnapshot:
         return (fresh * rates.input + cached_input * read + cache_write * write + output * rates.output) / PER
 
     def highest_rates(self, tokens_in: int) -> tuple[float, float]:
-        """Return the most that a token in and a token out can cost, in a request with at most so much input."""
+        """Return the highest price of an input token and of an output token, for at most ``tokens_in`` of input."""
         rates = [self.rates, *(tier.rates for tier in self.tiers if tokens_in > tier.above)]
-        of_input = max(max(one.input, one.cached_input or 0.0, one.cache_write or 0.0) for one in rates)
-        return of_input / PER, max(one.output for one in rates) / PER
+        highest_input = max(max(rate.input, rate.cached_input or 0.0, rate.cache_write or 0.0) for rate in rates)
+        return highest_input / PER, max(rate.output for rate in rates) / PER
 
 
 OUTSIDE = "outside"
-"""The name of every agent that is not started by a run but asks the judge from outside."""
+"""The name of agents that are not started by a run but connect from outside."""
 SHELL = "shell"
-"""The name of the agent that is the user at a shell in the run's workplace."""
+"""The name of the agent that is a user at a shell in the agent's sandbox."""
 INTERACTIVE = "interactive"
-"""The option of a ``command`` agent whose program has the user's terminal."""
+"""The option of a ``command`` agent that gives its program the user's terminal."""
 INSPECT = "inspect_ai"
-"""The name of every agent that Inspect AI drives."""
+"""The name of agents that Inspect AI drives."""
 MODEL_LOG = "model.jsonl"
-"""The log of an agent's requests to its model, beside its transcript."""
+"""The log of an agent's model requests, next to its transcript."""
 SYSTEM, NOTES = "system", "notes"
-"""The directories of a workspace that are the agent's to write: the policy project, and its own notes."""
+"""The writable directories of a workspace: the policy project, and the agent's notes."""
 IN_WORKSPACE = frozenset(
     {"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "judge_client", SYSTEM, NOTES, "feedback"}
 )
-"""What lies in every workspace: in a command, a path that begins so is one there."""
+"""The entries of every workspace. In a command, a relative path that begins with one is a path in the workspace."""
 
 
 class AgentEnd(StrEnum):
-    """How one turn of an agent ended."""
+    """How a turn of an agent ended."""
 
     FINISHED = "finished"
     """It ended by itself."""
     STOPPED = "stopped"
-    """It was stopped: the run closed, or its time was up."""
+    """It was stopped because the run closed or its time was up."""
     CRASHED = "crashed"
-    """It raised, or its program exited with an error."""
+    """It raised an exception, or its program exited with an error."""
     GAVE_UP = "gave_up"
-    """It ended by itself, with budget left and nothing submitted in this turn."""
+    """It ended by itself with budget left, and submitted nothing in this turn."""
     HUNG = "hung"
-    """It was ended, as nothing had moved for long."""
+    """It was ended after a long time without activity."""
     LIMITED = "limited"
-    """Its model's server would take no more requests for now."""
+    """Its model's server rejected requests because of a rate limit."""
     UNAUTHORIZED = "unauthorized"
     """Its model's server didn't accept the key."""
     UNAVAILABLE = "unavailable"
-    """Its model's server kept failing, or didn't answer."""
+    """Its model's server failed repeatedly or didn't answer."""
     ALLOWANCE_SPENT = "allowance_spent"
-    """It was ended: a limit that its user had set is reached."""
+    """It was ended because a limit set by the user was reached."""
 
     @property
     def pauses(self) -> bool:
-        """Whether it says nothing of the agent: the run is stopped, to be resumed once fixed."""
+        """Whether the cause lies outside the agent: the run is paused and can be resumed."""
         return self in {AgentEnd.LIMITED, AgentEnd.UNAUTHORIZED, AgentEnd.UNAVAILABLE}
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """What an agent's program may use of this machine, with all that it starts. Above one it fails or is ended."""
+    """Resource limits of an agent's program and its child processes; the program fails or is ended above one."""
 
     memory_mb: int = 8192
-    """MiB of memory; at most three quarters of the machine's."""
+    """Memory in MiB; at most three quarters of the machine's."""
     processes: int = 4096
     """Processes and threads."""
     scratch_mb: int = 2048
-    """MiB in its home, and as many in ``/tmp``."""
+    """Size of its home in MiB, and of ``/tmp``."""
     system_mb: int = 1024
-    """MiB in ``system/``, and the most that a single file may have anywhere."""
+    """Size of ``system/`` in MiB, and of any single file."""
     system_files: int = 50_000
     """Files and directories in ``system/``."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowanceUse:
-    """What an agent has used in its turns so far."""
+    """What an agent has used so far."""
 
     cost: float = 0.0
-    """US dollars, as far as they are known or assumed."""
+    """US dollars, known or assumed."""
     tokens: int = 0
-    """Input and output together, as its model proxy counts, with what it assumes where a server reported nothing."""
+    """Input and output tokens, counted by the model proxy, which assumes a number if a server reports none."""
     seconds: float = 0.0
     """Wall time of its turns."""
     turns: int = 0
 
     def __add__(self, other: "AllowanceUse") -> "AllowanceUse":
-        """Return what both used together."""
+        """Return the sum of both."""
         return AllowanceUse(
             self.cost + other.cost, self.tokens + other.tokens, self.seconds + other.seconds, self.turns + other.turns
         )
 
 
 def used_of(usage: Mapping[str, float], seconds: float = 0.0, turns: int = 0) -> AllowanceUse:
-    """Return what a turn used, by the names that a model proxy has for it."""
+    """Return what a turn used, from the usage that a model proxy reports."""
     cost = usage.get("cost", 0.0) + usage.get("assumed_cost", 0.0)
     tokens = usage.get("input", 0) + usage.get("output", 0) + usage.get("assumed_tokens", 0)
     return AllowanceUse(cost, int(tokens), seconds, turns)
@@ -166,7 +168,7 @@ def used_of(usage: Mapping[str, float], seconds: float = 0.0, turns: int = 0) ->
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What an agent may use in all its turns together; None is without limit."""
+    """Limits on what an agent uses in all turns together; None means no limit."""
 
     cost: float | None = None
     tokens: int | None = None
@@ -174,25 +176,25 @@ class Allowance:
     turns: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an allowance under which nothing could be done."""
+        """Validate the limits; raise ``UsageError``."""
         for name, amount in self._given():
             if not (math.isfinite(amount) and amount > 0):
                 raise UsageError(f"Invalid limit of {name}: expected a number above 0, got {amount:g}.")
 
     @property
     def asks_usage(self) -> bool:
-        """Whether it can only be kept where an agent's model is asked through a proxy that counts."""
+        """Whether it limits cost or tokens, which only a model proxy can count."""
         return self.cost is not None or self.tokens is not None
 
     def spent(self, used: AllowanceUse) -> str:
-        """Return in a sentence which limit is reached; empty where none is."""
+        """Return a message that names the limit that is reached; empty if none is."""
         for name, amount in self._given():
             if getattr(used, name) >= amount:
                 return reached(name, amount)
         return ""
 
     def left(self, used: AllowanceUse) -> "Allowance":
-        """Return what is left of it; it must not be spent."""
+        """Return what remains; no limit may be reached yet."""
         return Allowance(**{name: amount - getattr(used, name) for name, amount in self._given()})
 
     def _given(self) -> list[tuple[str, float]]:
@@ -201,32 +203,32 @@ class Allowance:
 
 
 def reached(name: str, amount: float) -> str:
-    """Return in a sentence that a limit is reached."""
+    """Return the message for a limit that is reached."""
     shown = f"{amount:,.2f} USD" if name == "cost" else f"{amount:,.15g} {name}"
     return f"the limit of {shown} is reached"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRules:
-    """What an agent is held to besides its allowance."""
+    """Restrictions of an agent in addition to its allowance."""
 
     max_turns: int | None = None
-    """How often it is asked to go on while budget is left; None where nobody asks it."""
+    """How many turns it gets while budget is left; None if it has no turns."""
     quiet_s: float | None = None
-    """Seconds after which it is ended where nothing of it moves; None without such a limit."""
+    """Seconds without activity after which it is ended; None for no limit."""
 
 
 NO_RULES = AgentRules()
 
 
 def rules_of(agent: "Agent") -> AgentRules:
-    """Return what an agent says that it is held to."""
+    """Return the rules that an agent declares."""
     return AgentRules(agent.max_turns, getattr(agent, "quiet_s", None))
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """Which agent plays. No key or token is ever in here."""
+    """The configuration of an agent. Contains no key or token."""
 
     name: str
     model: str = ""
@@ -234,35 +236,35 @@ class AgentConfig:
     command: tuple[str, ...] = ()
     """The program of a ``command`` agent, with its arguments."""
     effort: str = ""
-    """The reasoning effort of its model, in the word that the agent's tool or the model's server has for it."""
+    """The model's reasoning effort, in the terms of the agent's tool or the model's server."""
     allowance: Allowance = field(default_factory=Allowance)
-    """What its user lets it use."""
+    """Limits set by the user."""
     label: str = ""
-    """What its user calls it, in place of its name and its command."""
+    """A name set by the user, shown in place of name and command."""
     program_sha256: str = ""
-    """Of its program as it was when the run began: the files that its command names, a function's source, or the module
-    that ``package.module:make`` names. Empty where it has none."""
+    """Hash of its program when the run was opened: the files that its command names, a function's source, or the module
+    in ``package.module:make``. Empty if it has none."""
 
     @property
     def has_terminal(self) -> bool:
-        """Whether the user's terminal is its own while it plays."""
+        """Whether it uses the user's terminal."""
         return self.name == SHELL or bool(self.options.get(INTERACTIVE))
 
     @property
     def resumed_by(self) -> str:
-        """The words after ``evopolicygym`` by which a run of its is resumed, before the run's name."""
+        """The words between ``evopolicygym`` and the run that resume a run of this agent."""
         return "serve --resume" if self.name == OUTSIDE else "resume"
 
     @property
     def entry(self) -> str:
-        """What its runs go by in tables."""
+        """The name of its entry in tables."""
         return entry_of(self.name, self.model, self.effort, self.command, self.label)
 
 
 def entry_of(name: str, model: str = "", effort: str = "", command: Sequence[str] = (), label: str = "") -> str:
-    """Return what an agent's runs go by in tables: name, model, effort and program, as far as it has these.
+    """Return the name of an agent's entry in tables: name, model, effort and program, as far as it has these.
 
-    A label stands in place of the name and the program; that an agent was outside is always said.
+    A label replaces the name and the program; the mark of an agent from outside remains.
     """
     program = f"({' '.join(command)})" if command and not label else ""
     outside = f"({OUTSIDE})" if name == OUTSIDE and label else ""
@@ -271,14 +273,14 @@ def entry_of(name: str, model: str = "", effort: str = "", command: Sequence[str
 
 @dataclass(frozen=True, slots=True)
 class JudgeAddress:
-    """Where the judge answers."""
+    """The judge's address."""
 
     base_url: str
-    """With the run's token in its path, without a slash at the end."""
+    """Contains the run's token; has no trailing slash."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables by which an agent's program finds the judge."""
+        """The environment variables that tell an agent's program the judge's address."""
         return {
             "EVOPOLICYGYM_INFO_URL": f"{self.base_url}/info",
             "EVOPOLICYGYM_TASK_URL": f"{self.base_url}/task",
@@ -287,57 +289,57 @@ class JudgeAddress:
 
 
 class JudgeEndpoint(Protocol):
-    """The judge's endpoint, as an agent is shown it."""
+    """The judge's endpoint, as agents see it."""
 
     @property
     def address(self) -> JudgeAddress:
-        """Where the judge answers on this machine's loopback."""
+        """The judge's address on the loopback interface."""
 
     def serve(self, listener: socket.socket, hosts: Collection[str] = ()) -> JudgeAddress:
-        """Answer on a listening socket besides, such as one made in a sandbox's network; return where it is.
+        """Serve on another listening socket, such as one in a sandbox's network, and return the address.
 
-        ``hosts`` are names other than this machine's by which requests may call it.
+        ``hosts`` are further host names that requests may use.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where an agent works."""
+    """The workspace of an agent's turn, and what the turn may use."""
 
     directory: Path
-    """Holds ``AGENTS.md``, ``judge``, ``system/``, ``notes/`` and ``feedback/``."""
+    """Contains ``AGENTS.md``, ``judge``, ``system/``, ``notes/`` and ``feedback/``."""
     transcript: Path
-    """The file that an agent's program prints into."""
+    """The file that receives the output of an agent's program."""
     seed: int
-    """Of the run: what an agent that draws at random starts from."""
+    """The run's seed, for agents that draw random numbers."""
     isolation: str
-    """The isolation, as the record names it, at which an agent's program is to be kept in."""
+    """The sandbox backend of an agent's program, by the name that the run records."""
     left: Allowance = field(default_factory=Allowance)
-    """What is left of the agent's allowance for this turn. Cost and tokens are the agent's to keep, at its model's
-    endpoint; time and turns are kept for it."""
+    """What is left of the allowance. The agent enforces cost and tokens through its model proxy; the run enforces
+    time and turns."""
     price: PriceSnapshot | None = None
-    """What its model costs, where that is known."""
+    """The price of its model, if known."""
     simulators: tuple[str, ...] = ()
-    """Modules by which its environment could be played without being counted, besides those that no agent may have: by
-    their names, or by the absolute paths of their files and packages."""
+    """Modules that could play the environment uncounted, and that this agent may not import in addition to the modules
+    denied to all: names, or absolute paths of files and packages."""
     report: Callable[[Mapping[str, float]], None] = lambda _usage: None
-    """Called, from any thread, with what has gone through the model proxy in this turn, whenever that grows."""
+    """Called from any thread with the turn's usage of the model proxy, whenever it grows."""
     policy_packages: tuple[str, ...] = ()
-    """Distributions that policies may import besides those that all may; its program can import them too."""
+    """Further distributions that policies, and the agent program, may import."""
 
     @property
     def model_log(self) -> Path:
-        """The file that gets a line for each request to a model."""
+        """The log of model requests, one line each."""
         return self.transcript.with_name(MODEL_LOG)
 
     @property
     def home(self) -> Path:
-        """The directory that is the home of an agent's program where that is to outlive a turn."""
+        """The home of an agent's program, if it must survive a turn."""
         return self.directory.with_name("home")
 
     @property
     def conversation(self) -> Path:
-        """The file that tells in which conversation an agent's tool is, kept where the tool can't write."""
+        """The file that stores the id of the tool's conversation, outside of what the tool can write."""
         return self.transcript.with_name("conversation.json")
 
     @property
@@ -348,46 +350,46 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """How one turn of an agent went."""
+    """The result of a turn of an agent."""
 
     end: AgentEnd
     message: str = ""
-    """What a person would want to know of it, in a line; empty where there is nothing to say."""
+    """One line for people; may be empty."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What went through its model proxy: requests, tokens, seconds, by name; empty where it had none."""
+    """Usage of the model proxy: requests, tokens, seconds, by name; empty if there was no proxy."""
     findings: Mapping[str, str] = field(default_factory=dict)
-    """What was found to keep the agent in, by name; empty for an agent of ours that needs no keeping."""
+    """What the agent's sandbox enforced, by name; empty for built-in agents without a program."""
     tool_usage: Mapping[str, float] = field(default_factory=dict)
-    """What the agent's own tool says that it used, as that tool counts; empty where it says nothing."""
+    """Usage as reported by the agent's own tool; empty if it reports none."""
 
 
 class Agent(Protocol):
-    """A player. It knows an endpoint and a workspace, nothing else."""
+    """An agent. It is given an endpoint and a workspace, and nothing else."""
 
     max_turns: int
-    """How often it is asked to go on while budget is left."""
+    """How many turns it gets while budget is left."""
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Play one turn, until there is no more to do or ``stop`` is set; leave no process behind.
+        """Play one turn, until the agent is done or ``stop`` is set; leave no process behind.
 
-        A turn may be played again after a crash of the whole run: what was submitted then is still there, and asking
-        again with the same key charges nothing.
+        After a crash of the run, a turn is played again: earlier submissions remain, and a request with the same key
+        charges nothing.
         """
 
 
 @runtime_checkable
 class EnvironmentSpecificAgent(Protocol):
-    """An agent that can't play every environment."""
+    """An agent that can play only some environments."""
 
     def refuse(self, environment: str) -> None:
-        """Raise ``UsageError`` where it can't play the environment of this name, or its program is missing.
+        """Raise ``UsageError`` if the agent can't play this environment, or its program is missing.
 
-        Called before a run is opened, and before one is resumed whose agent plays on.
+        Called before a run is opened, and before one is resumed with turns left.
         """
 
 
 @runtime_checkable
 class ProgramAgent(Protocol):
-    """An agent that starts a program, so that a run needs an isolation that keeps programs in."""
+    """An agent that may start a program, which needs a sandbox backend for programs."""
 
     starts_program: bool

@@ -1,10 +1,9 @@
-"""Cases: which reset an index stands for, and how a secret turns into seeds.
+"""Cases: how the experiment's secret and an index determine the seed of an environment's reset.
 
-``seed = HMAC-SHA256(secret, "evopolicygym case 1|environment|split|index|attempt")``, its first 128 bits; its first 31
-in the published split and in experiments that began before seeds had 128. A policy could try all seeds of 31 bits
-against its first observation. Seeds whose first 31 bits an earlier index has (train before validation before held_out)
-are passed over by raising ``attempt``: so the three splits are disjoint, also where a simulator refuses long seeds and
-is given the first 31 bits (``short_seed``).
+``seed = HMAC-SHA256(secret, "evopolicygym case 1|environment|split|index|attempt")``, its first 128 bits, or its first
+31 in the public split and in older experiments. (A policy could try all seeds of 31 bits against its first
+observation.) ``attempt`` is raised while an earlier index, in the order train, validation, held_out, has the same first
+31 bits: so the three splits are disjoint, even for a simulator that is given only the first 31 bits (``short_seed``).
 """
 
 import hashlib
@@ -19,11 +18,11 @@ from evopolicygym.core.task import HELD_OUT_CASES, TRAIN_CASES, VALIDATION_CASES
 
 SECRET_BYTES = 32
 SEED_BITS, SHORT_SEED_BITS = 128, 31
-"""Of seeds of private experiments; and of published splits, older experiments and simulators that refuse long seeds."""
+"""Bits of seeds in private experiments, and of short seeds (see above)."""
 
 
 class Split(StrEnum):
-    """The three disjoint sets of cases. Only train indices are ever visible to an agent."""
+    """The three disjoint sets of cases. Agents see only train indices."""
 
     TRAIN = "train"
     VALIDATION = "validation"
@@ -36,9 +35,9 @@ class SplitSource(StrEnum):
     PRIVATE = "private"
     """Derived from the experiment's secret."""
     PUBLIC = "public"
-    """Derived from a published key: for exact comparison between laboratories, and named as public."""
+    """Derived from a published key, for comparisons between laboratories."""
     DIRECTORY = "directory"
-    """Read from files in the layout of the paper's release."""
+    """Read from files in the format of the paper's release."""
 
 
 SIZES: Mapping[Split, int] = {
@@ -53,7 +52,7 @@ PUBLIC_KEY = hashlib.sha256(b"evopolicygym public split 1").digest()
 
 @dataclass(frozen=True, slots=True)
 class CaseSet:
-    """The seeds behind the indices of one environment's three splits. Never leaves the trusted side."""
+    """The seeds of an environment's three splits, by index. Stays on the trusted side."""
 
     environment: str
     seeds: Mapping[Split, tuple[int, ...]]
@@ -64,14 +63,14 @@ class CaseSet:
 
 
 def derive(secret: bytes, environment: str, bits: int = SHORT_SEED_BITS) -> CaseSet:
-    """Return the cases that a 256-bit secret stands for in one environment, with seeds of so many bits."""
+    """Return the cases that a 256-bit secret determines in an environment, with seeds of ``bits`` bits."""
     taken: set[int] = set()
     seeds: dict[Split, tuple[int, ...]] = {}
     for split, size in SIZES.items():
         chosen = []
         for index in range(size):
             candidates = _candidates(secret, environment, split, index, bits)
-            seed = next(one for one in candidates if one >> (bits - SHORT_SEED_BITS) not in taken)
+            seed = next(number for number in candidates if number >> (bits - SHORT_SEED_BITS) not in taken)
             taken.add(seed >> (bits - SHORT_SEED_BITS))
             chosen.append(seed)
         seeds[split] = tuple(chosen)
@@ -79,12 +78,12 @@ def derive(secret: bytes, environment: str, bits: int = SHORT_SEED_BITS) -> Case
 
 
 def short_seed(seed: int) -> int | None:
-    """Return the first 31 bits of a long seed, for simulators that refuse those; None where it isn't a long one."""
+    """Return the first 31 bits of a long seed, for simulators that reject long seeds; None if the seed is short."""
     return None if seed >> SHORT_SEED_BITS == 0 else seed >> (SEED_BITS - SHORT_SEED_BITS)
 
 
 def _candidates(secret: bytes, environment: str, split: Split, index: int, bits: int) -> Iterator[int]:
-    """Yield the seeds that one case would take, best first, without end."""
+    """Yield the seeds of a case by ``attempt``, without end."""
     label = f"evopolicygym case 1|{environment}|{split.value}|{index}"
     return (_number(secret, f"{label}|{attempt}", bits=bits) for attempt in count())
 
@@ -92,20 +91,20 @@ def _candidates(secret: bytes, environment: str, split: Split, index: int, bits:
 def policy_seed(secret: bytes, environment: str, split: Split, index: int, run_seed: int) -> int:
     """Return the number that seeds ``random`` and ``numpy.random`` in the policy's process (32 bits).
 
-    It is derived by the secret, so that a policy can't tell from it which split it plays; it says nothing of the
-    environment's seed, and may be shown.
+    It is derived from the secret, so that it doesn't reveal the split. It is independent of the environment's seed and
+    may be shown.
     """
     return _number(secret, f"evopolicygym policy seed 1|{environment}|{split.value}|{index}|{run_seed}", bits=32)
 
 
 def commitment(cases: CaseSet, salt: bytes) -> str:
-    """Return the salted SHA-256 that a run's journal commits to its cases with, in hexadecimal."""
+    """Return the salted SHA-256 by which a run commits to its cases, in hexadecimal."""
     text = json.dumps({split.value: list(seeds) for split, seeds in cases.seeds.items()}, separators=(",", ":"))
     return hashlib.sha256(b"evopolicygym commitment 1|" + salt + b"|" + text.encode()).hexdigest()
 
 
 def salt(secret: bytes, environment: str) -> bytes:
-    """Return the salt of one environment's commitment: whoever holds the secret can recompute it."""
+    """Return the salt of an environment's commitment, which the secret determines."""
     return hmac.digest(secret, f"evopolicygym salt 1|{environment}".encode(), "sha256")
 
 
@@ -115,4 +114,4 @@ def _number(secret: bytes, label: str, bits: int) -> int:
 
 
 PROTOCOL_VERSION = "1.0"
-"""Of ``docs/reference/protocol.md``: the first number changes when an agent written before would break."""
+"""The version of ``docs/reference/protocol.md``; the first number changes if existing agents would break."""

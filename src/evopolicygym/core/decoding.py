@@ -1,7 +1,6 @@
-"""Outside values to typed ones: plain dataclasses, read by their annotations, and what was wrong where that fails.
+"""Decoding of untyped values into dataclasses by their annotations, with the problems if that fails.
 
-The only module of the core that knows pydantic, so that no other room needs to. How bytes become values is not here
-but in ``strict_json.py`` and in who reads a file.
+The only module that imports pydantic.
 """
 
 from collections.abc import Sequence
@@ -17,29 +16,29 @@ Decoded = TypeVar("Decoded")
 
 @dataclass(frozen=True, slots=True)
 class DecodingProblem:
-    """One thing that is wrong with a value."""
+    """A problem of a value."""
 
     path: tuple[str, ...]
-    """Names and positions that lead to it; empty for the whole value."""
+    """Keys and indices that lead to it; empty for the whole value."""
     message: str
     kind: str
-    """In pydantic's word, such as ``missing``."""
+    """The kind in pydantic's terms, such as ``missing``."""
     found: Any = field(repr=False)
-    """What stands there. It may be a secret: who shows it has to know that it is none."""
+    """The value found. Don't show it unless it can't be a secret."""
 
     @property
     def is_missing(self) -> bool:
-        """Whether a field is not there that has to be."""
+        """Whether a required field is missing."""
         return self.kind == "missing"
 
     @property
     def is_unknown(self) -> bool:
-        """Whether a field is there that nobody knows."""
+        """Whether a field is unknown."""
         return self.kind in {"extra_forbidden", "unexpected_keyword_argument"}
 
     @property
     def where(self) -> str:
-        """The path in one word."""
+        """The path, joined by dots."""
         return ".".join(self.path)
 
     def __str__(self) -> str:
@@ -47,7 +46,7 @@ class DecodingProblem:
 
 
 class Undecodable(ValueError):
-    """A value is not what it should be; the message is the first problem, ``problems`` are all."""
+    """A value is invalid. The message is the first problem; ``problems`` lists all."""
 
     def __init__(self, problems: Sequence[DecodingProblem]) -> None:
         super().__init__(str(problems[0]))
@@ -61,14 +60,14 @@ class Decoder(Generic[Decoded]):
         self._adapter = adapter
 
     def value(self, found: object) -> Decoded:
-        """Return what a value holds; raise ``Undecodable``."""
+        """Return the decoded value; raise ``Undecodable``."""
         try:
             return self._adapter.validate_python((found,))[0]
         except ValidationError as error:
             raise Undecodable(_problems(error)) from error
 
     def json(self, text: bytes, *, strict: bool = False) -> Decoded:
-        """Return what a JSON text holds; raise ``Undecodable``. Strictly, no text is taken for a number."""
+        """Return the decoded JSON; raise ``Undecodable``. With ``strict``, strings are not converted to numbers."""
         try:
             return self._adapter.validate_json(b"[%b]" % text, strict=strict or None)[0]
         except ValidationError as error:
@@ -76,7 +75,7 @@ class Decoder(Generic[Decoded]):
 
 
 def decoder(kind: type[Decoded], *, allow_unknown: bool = False, allow_inf_nan: bool = True) -> Decoder[Decoded]:
-    """Return what reads values of a type; fields that it doesn't have are refused, or else passed over."""
+    """Return a decoder for a type; unknown fields are errors, or ignored with ``allow_unknown``."""
     return Decoder(_adapter(_Settings(kind, "ignore" if allow_unknown else "forbid", allow_inf_nan)))
 
 
@@ -89,7 +88,7 @@ class _Settings:
 
 @cache
 def _adapter(settings: _Settings) -> TypeAdapter[Any]:
-    # pydantic takes no settings for a plain dataclass, but hands a tuple's down to the dataclasses inside it
+    # pydantic accepts no settings for a plain dataclass, but passes a tuple's on to the dataclasses inside it
     alias: Any = GenericAlias(tuple, (settings.kind,))
     config = ConfigDict(extra=settings.extra, allow_inf_nan=settings.allow_inf_nan)
     return TypeAdapter[Any](alias, config=config)
@@ -98,5 +97,5 @@ def _adapter(settings: _Settings) -> TypeAdapter[Any]:
 def _problems(error: ValidationError) -> tuple[DecodingProblem, ...]:
     found = error.errors(include_url=False)
     return tuple(
-        DecodingProblem(tuple(map(str, one["loc"][1:])), one["msg"], one["type"], one["input"]) for one in found
+        DecodingProblem(tuple(map(str, each["loc"][1:])), each["msg"], each["type"], each["input"]) for each in found
     )

@@ -1,6 +1,6 @@
-"""What can happen in a run. Each is one line of its journal; the run's state is their fold (``core/run.py``).
+"""The events of a run. Each is a line of the event log; ``core/run.py`` folds them into the run's state.
 
-Times are ISO 8601 in UTC. Nothing here holds a seed or a path of the host.
+Times are ISO 8601 in UTC. No event contains a case's seed or a path of the host.
 """
 
 from collections.abc import Mapping
@@ -15,23 +15,23 @@ from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
 from evopolicygym.core.task import Task
 
 SCHEMA = 3
-"""The schema of records, in the event log's first line, ``run.json`` and ``post_hoc.json``. No other schema is read."""
+"""The schema of the event log, ``run.json`` and ``post_hoc.json``. No other schema is read."""
 SCHEMA_VERSION = "1"
 """The schema of ``summary.json``, ``GET /info``, films and suites."""
 
 
 class CloseReason(StrEnum):
-    """Why no more submissions are taken."""
+    """Why a run accepts no more submissions."""
 
     BUDGET_SPENT = "budget_spent"
     SUBMISSIONS_SPENT = "submissions_spent"
-    """As many submissions were made as the run takes, with budget left."""
+    """The limit on submissions was reached with budget left."""
     FINISH_ASKED = "finish_asked"
-    """The agent asked to finish, and the run allows it."""
+    """The agent ended the run with budget left."""
     AGENT_ENDED = "agent_ended"
     """The agent ended all its turns with budget left."""
     ALLOWANCE_SPENT = "allowance_spent"
-    """The agent used what its user lets it use of money, tokens, time or turns, with budget left."""
+    """A limit of cost, tokens, time or turns was reached with budget left."""
 
 
 class RunStatus(StrEnum):
@@ -46,21 +46,21 @@ class StopReason(StrEnum):
     """Why a run was stopped before its end; it can be resumed."""
 
     INTERRUPTED = "interrupted"
-    """By a signal: whoever started it wanted it so, or the machine went down."""
+    """A signal, from the user or at the shutdown of the machine."""
     ENVIRONMENT = "env_error"
-    """A simulator failed on a valid action as often as a case is played."""
+    """A simulator failed on a valid action in every attempt at a case."""
     SANDBOX = "sandbox_error"
     AGENT = "agent_error"
     """The agent could not be started."""
     STORAGE = "not_stored"
-    """Something could not be written, such as on a full disk."""
+    """Something could not be written, for example because the disk is full."""
     ERROR = "error"
     """Anything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOpened:
-    """The first line: what is played, under which versions, on which cases."""
+    """The first event: the task, the agent, versions and cases."""
 
     time: str
     run_id: str
@@ -70,7 +70,7 @@ class RunOpened:
     seed: int
     split: SplitSource
     experiment: str
-    """Names the secret in the owner's state directory."""
+    """The name of the secret in the user's state directory."""
     commitment: str
     """Salted hash of the cases (``core.cases.commitment``)."""
     versions: Mapping[str, str]
@@ -80,12 +80,11 @@ class RunOpened:
     observation_schema: Mapping[str, Any] = field(default_factory=dict)
     action_schema: Mapping[str, Any] = field(default_factory=dict)
     price: PriceSnapshot | None = None
-    """What the agent's model costs; None where that isn't known, or where it asks none."""
+    """The price of the agent's model; None if unknown, or without a model."""
     simulator_code: Mapping[str, str] = field(default_factory=dict)
-    """The modules that make the environment, each with a hash of its files (``core.rollout``); empty where
-    gymnasium alone makes it, and where they were not hashed."""
+    """The modules that create the environment, each with a hash of its files; empty if gymnasium alone creates it."""
     revealed: bool = False
-    """Whether the experiment's secret had been published, so that its cases were hidden no more."""
+    """Whether the experiment's secret was already published, so that its cases were not hidden."""
     schema_version: int = SCHEMA
 
 
@@ -95,17 +94,17 @@ class RunResumed:
 
     time: str
     program_sha256: str = ""
-    """Of the agent's program, where it isn't the one of before, as its user allowed; empty where it is the same."""
+    """Hash of the agent's program if it changed and the user allowed that; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStopped:
-    """The run was stopped in good order; a process that was killed leaves none."""
+    """The run was stopped cleanly; a killed process leaves no such event."""
 
     time: str
     reason: StopReason
     message: str = ""
-    """What failed, in a line; empty for an interruption."""
+    """One line about the failure; empty for an interruption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +117,15 @@ class AgentStarted:
 
 @dataclass(frozen=True, slots=True)
 class AgentMetered:
-    """What the turn that is being played has used so far, for a turn that is never ended.
+    """The usage of the current turn so far, in case its process dies.
 
-    Noted after each request to its model, and now and then.
+    Recorded after each model request, and from time to time.
     """
 
     time: str
     turn: int
     seconds: float
-    """Since the turn began, in this process."""
+    """Seconds since the turn started in this process."""
     usage: Mapping[str, float] = field(default_factory=dict)
     """As in ``AgentEnded``."""
 
@@ -140,40 +139,39 @@ class AgentEnded:
     end: str
     message: str = ""
     findings: Mapping[str, str] = field(default_factory=dict)
-    """What was found to keep the agent in, by name; empty where nothing did."""
+    """What the agent's sandbox enforced, by name; empty if there was none."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What went through its model proxy in this turn, by name; empty where it had none."""
+    """Usage of the model proxy in this turn, by name; empty if there was no proxy."""
     tool_usage: Mapping[str, float] = field(default_factory=dict)
-    """What the agent's own tool says that it used in this turn; empty where it says nothing."""
+    """Usage in this turn as reported by the agent's own tool; empty if it reports none."""
     seconds: float = 0.0
     """Wall time of the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionCharged:
-    """The budget is charged. On disk before anything of the agent's runs."""
+    """A submission was charged. On disk before any code of the agent runs."""
 
     time: str
     submit_index: int
     checkpoint: str
-    """SHA-256 that names the checkpoint."""
+    """The checkpoint's name, a SHA-256."""
     env_instances: tuple[int, ...]
     key: str = ""
-    """What the client named the request, to be able to ask again; empty where it didn't."""
+    """The client's key, with which a request can be repeated; empty if there is none."""
     films: tuple[int, ...] = ()
-    """Places in ``env_instances`` of the episodes that the agent asked to have filmed."""
+    """Positions in ``env_instances`` of the episodes to film."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    """Values that the agent gave parameters of its policy with the request, by name; the checkpoint holds them."""
+    """Values that the request set for the policy's parameters, by name; part of the checkpoint."""
     parent: int | None = None
-    """The submission that the agent says its policy was made from, ``STARTER`` for the starter policy; None where it
-    says nothing."""
+    """The submission that the policy was made from, as the agent declared, or ``STARTER``; None if not declared."""
     hypothesis: str = ""
-    """What the agent says it expects of it, in its own words; empty where it says nothing."""
+    """What the agent expects of the submission, in its words; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRestored:
-    """The agent had its workspace hold a submission's policy again: what comes next was made from it."""
+    """The agent restored a submission's policy, which becomes the parent of the next submission."""
 
     time: str
     submit_index: int
@@ -181,20 +179,20 @@ class PolicyRestored:
 
 @dataclass(frozen=True, slots=True)
 class EpisodePlayed:
-    """One case was played to its end."""
+    """An episode was played."""
 
     split: Split
     checkpoint: str
     position: int
-    """Its place in the rollout: for train, in the submission; else the index in the split."""
+    """For train, the position in the submission; otherwise the index in the split."""
     episode: Episode
     submit_index: int | None = None
-    """The submission, for train."""
+    """The submission; only for train."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRepeated:
-    """A simulator failed on a valid action, and the case is played again, uncharged."""
+    """A simulator failed on a valid action; the episode is retried, and the budget is not charged."""
 
     time: str
     split: Split
@@ -210,23 +208,23 @@ class SubmissionPublished:
     submit_index: int
     status: SubmissionStatus
     feedback_sha256: str
-    """Over the names and contents of all its files (``records.feedback``)."""
+    """Hash of the names and contents of all files of the feedback (``records.feedback``)."""
     wall_time_s: float
     error: LoadError | None = None
     filmed: int = 0
-    """How many of the films asked for are in the feedback."""
+    """How many of the requested films are in the feedback."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishAsked:
-    """The agent wants no more, and the run allows it: nothing more is charged."""
+    """The agent ended the run with budget left."""
 
     time: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunClosed:
-    """No more submissions are taken; the agent is gone."""
+    """The agent has ended, and no more submissions are accepted."""
 
     time: str
     reason: CloseReason
@@ -234,7 +232,7 @@ class RunClosed:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSelected:
-    """The best mean validation return, the latest of equals."""
+    """The checkpoint with the best mean validation return was selected; the latest one among equals."""
 
     time: str
     submit_index: int
@@ -244,7 +242,7 @@ class CheckpointSelected:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """The last line of what is scored."""
+    """The run was scored, or had nothing to score."""
 
     time: str
     status: RunStatus
@@ -252,19 +250,19 @@ class RunFinished:
     """The selected checkpoint's mean held-out return."""
     standard_error: float | None = None
     evaluation_sha256: str = ""
-    """Over the names and contents of all files of the hidden episodes; empty where none were played."""
+    """Hash of the names and contents of all files of hidden episodes; empty if none were played."""
     logs_sha256: Mapping[str, str] = field(default_factory=dict)
-    """Of the agent's transcript and of the log of its model requests, by name: those that there are."""
+    """Hashes of the agent's transcript and of its log of model requests, by file name, if they exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostHocPlayed:
-    """A checkpoint that was not selected played the held-out cases after the end; the only line that may follow it."""
+    """A checkpoint that was not selected played the held-out cases. The only event that may follow ``RunFinished``."""
 
     time: str
     checkpoint: str
     sha256: str
-    """Over what ``post_hoc.json`` holds of it (``records.post_hoc``)."""
+    """Hash of its entry in ``post_hoc.json`` (``records.post_hoc``)."""
 
 
 Event = (

@@ -1,4 +1,4 @@
-"""A pack: a family of environments as data, how it is installed and played, and the record of its check."""
+"""Packs: families of environments as data, with their requirements and the record of their check."""
 
 import re
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ from evopolicygym.core.task import Anchor, Success, TaskKind
 
 
 class TaskWeight(StrEnum):
-    """What an episode of a task costs, in processor time and memory."""
+    """How much processor time and memory an episode takes."""
 
     LIGHT = "light"
-    """Seconds at the most, on one core."""
+    """At most some seconds on one core."""
     HEAVY = "heavy"
     """More, or a gigabyte of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackText:
-    """What a pack says of a task besides what its simulator says; each in a few words, empty where nothing."""
+    """Texts about a task in addition to those of its simulator; each may be empty."""
 
     objective: str = ""
     observation: str = ""
@@ -33,30 +33,30 @@ class Difficulty(StrEnum):
     """What makes a task hard."""
 
     MEMORY = "memory"
-    """What was seen has to be kept."""
+    """Past observations must be remembered."""
     EXPLORATION = "exploration"
-    """Chance hardly ever comes upon a reward."""
+    """Random actions hardly ever find a reward."""
     LONG_HORIZON = "long horizon"
-    """Hundreds of steps, or several things in order, lie between a decision and what it brings."""
+    """Hundreds of steps, or several subgoals, lie between an action and its reward."""
     CONTACT = "contact"
     """Bodies touch, grasp or push one another."""
     LANGUAGE = "language"
-    """What is to be done stands in a sentence."""
+    """The goal is given as a sentence."""
     PIXELS = "pixels"
-    """The observation is a picture, or the memory behind one."""
+    """The observation is a picture, or a console's memory."""
     PARTIAL_VIEW = "partial view"
-    """What matters is not all in the observation."""
+    """The observation lacks part of the relevant state."""
     MANY_JOINTS = "many joints"
-    """An action has more elements than can be tuned one by one."""
+    """An action has too many elements to tune one by one."""
     SEVERAL_TASKS = "several tasks"
-    """One policy has to do tasks that differ."""
+    """One policy must solve different tasks."""
     BALANCE = "balance"
-    """A small mistake ends the episode, or what it was good for."""
+    """A small mistake ends the episode, or makes it worthless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """Why a task is hard. No agent is shown it."""
+    """Why a task is hard. Not shown to agents."""
 
     kinds: tuple[Difficulty, ...]
     why: str
@@ -64,37 +64,37 @@ class Challenge:
 
 
 class HeadroomKind(StrEnum):
-    """What a whole budget comes to in a task, played by a strong agent."""
+    """What a strong agent reaches in a task with the whole budget."""
 
     CLIMB = "climb"
-    """The best known score, but only with most of the budget: what counts is how quickly."""
+    """The best known score, but only with most of the budget."""
     OPEN = "open"
     """Less than the best known score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """How far what was reached in a task is from the best that is known. No agent is shown it."""
+    """The best known score of a task, and what was reached so far. Not shown to agents."""
 
     kind: HeadroomKind
     best_known: float
-    """The score that stands for 1 where scores are normalised."""
+    """The score that is normalised to 1."""
     source: str
-    """Whose it is, in a sentence."""
+    """Its source, in a sentence."""
     seconds: float
-    """Of an episode of random play, on one core, its sandbox included; about."""
+    """Approximate seconds of an episode of random play on one core, including its sandbox."""
     first: float | None = None
-    """What a policy reached that was written by hand in some minutes; None where none was tried."""
+    """The score of a policy that was written by hand in some minutes; None if none was tried."""
     whole_budget: float | None = None
-    """What the whole budget of 128 episodes reached; None where it was not played."""
+    """The score reached with 128 episodes; None if not played."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAnchors:
-    """Mean returns of known policies in a task; the fields are those of ``EnvironmentSpec``."""
+    """Mean returns of simple policies in a task; the fields are those of ``EnvironmentSpec``."""
 
     max_steps: int
-    """The limit under which they were measured: under another one they say nothing."""
+    """The step limit of the measurement; anchors are valid only for it."""
     random: Anchor | None = None
     idle: Anchor | None = None
     reference: Anchor | None = None
@@ -107,90 +107,88 @@ class PackTask:
     """One environment of a pack."""
 
     id: str
-    """What gymnasium registered."""
+    """The id registered with gymnasium."""
     name: str
-    """What a run calls it: the id without what no directory's name may have, then what tells variants apart."""
+    """Its name in runs: the id without characters that directory names can't have, then the variant."""
     kind: TaskKind
     weight: TaskWeight = TaskWeight.LIGHT
     max_steps: int | None = None
-    """An episode is truncated after so many steps; None where the id is registered with a limit of its own."""
+    """The step limit of an episode; None to use the limit registered with the id."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of ``gymnasium.make``."""
     text: PackText = field(default_factory=PackText)
     success: Success | None = None
-    """None where the environment knows no success."""
+    """None if the environment has no success rule."""
     anchors: TaskAnchors | None = None
-    """None where they were not measured."""
+    """None if not measured."""
     challenge: Challenge | None = None
-    """None where nothing is said of it."""
+    """None if not described."""
     headroom: Headroom | None = None
-    """None where the best known score was not looked for."""
+    """None if the best known score was not determined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Environments that can't be had, with the reason."""
+    """Environments that are unavailable, with the reason."""
 
     what: str
-    """Which: a distribution, or ids of one."""
+    """A distribution, or ids of one."""
     tasks: int
-    """How many, about."""
+    """Their approximate number."""
     reason: str
     ids: tuple[str, ...] = ()
-    """Patterns of their ids, as in a shell, such as ``MiniHack-*``."""
+    """Shell patterns of their ids, such as ``MiniHack-*``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A family of environments, read from a file that is called as it is: ``<name>.toml``."""
+    """A family of environments, read from ``<name>.toml``."""
 
     name: str
     title: str
-    """Whose environments they are, in a few words."""
+    """A short title."""
     family: str
-    """Groups rows on the leaderboard."""
+    """The group of its tasks on leaderboards."""
     requirements: tuple[str, ...]
-    """What is installed, with exact versions where numbers depend on them: ``ale-py==0.12.1``."""
+    """Requirements to install, with exact versions if results depend on them: ``ale-py==0.12.1``."""
     imports: tuple[str, ...]
-    """Modules whose import registers the ids."""
+    """Modules that register the ids on import."""
     packages: tuple[str, ...]
-    """Distributions whose versions a run records, gymnasium and numpy aside."""
+    """Distributions whose versions a run records in addition to gymnasium and numpy."""
     licence: str
-    """Of code and assets, where they may be had from, what is not free."""
+    """Licences of code and assets, and what is not free."""
     size_mb: int
-    """Megabytes that an installation takes, about."""
+    """Approximate size of an installation in megabytes."""
     tasks: tuple[PackTask, ...]
     extra: str = ""
-    """The optional dependency of ours that installs it beside us; empty where it has a Python of its own, or where it
-    requires nothing besides gymnasium."""
+    """The extra of evopolicygym that installs it; empty if it has its own Python, or requires only gymnasium."""
     unavailable: tuple[Unavailable, ...] = ()
-    """What of the family can't be had; a pack may have nothing else, and then can't be installed."""
+    """Unavailable environments of the family; a pack that has no others can't be installed."""
     python: str = ">=3.11"
-    """The versions of Python that its requirements are made for; another one than ours is looked for where ours isn't
-    among them."""
+    """The Python versions that its requirements support. If ours is not among them, another one is looked for."""
     no_dependencies: tuple[str, ...] = ()
-    """Distributions among the requirements that are installed without what they require themselves."""
+    """Requirements that are installed without their dependencies."""
     file: str = ""
-    """The path that it was asked for by; empty where it was asked for by its name."""
+    """The path by which it was named; empty if it was named by its name."""
 
     @property
     def asked_by(self) -> str:
-        """What it is called on a command line: its name, or the path of its file."""
+        """Its name on a command line: its name, or the path of its file."""
         return self.file or self.name
 
     @property
     def is_beside_us(self) -> bool:
-        """Whether it plays on the Python that the package itself runs on."""
+        """Whether it runs in the Python environment of evopolicygym."""
         return bool(self.extra) or not self.requirements
 
     def task(self, name: str) -> PackTask | None:
-        """Return the task of a name, or the first one of an id; None where there is none."""
-        exact = (one for one in self.tasks if one.name == name)
-        return next(exact, None) or next((one for one in self.tasks if one.id == name), None)
+        """Return the task with this name, or the first with this id; None if there is none."""
+        exact = (task for task in self.tasks if task.name == name)
+        return next(exact, None) or next((task for task in self.tasks if task.id == name), None)
 
 
 def task_name(gymnasium_id: str, variant: str = "") -> str:
-    """Return what a run calls an id: ``ALE/Pong-v5`` is ``ALE-Pong-v5``, its variant ``ram`` ``ALE-Pong-v5-ram``."""
+    """Return the name of a task: ``ALE/Pong-v5`` is ``ALE-Pong-v5``, its variant ``ram`` ``ALE-Pong-v5-ram``."""
     bare = re.sub(r"[^A-Za-z0-9._-]+", "-", gymnasium_id.rpartition(":")[2]).strip("-.")
     return f"{bare}-{variant}" if variant else bare
 
@@ -202,53 +200,53 @@ def distribution_name(requirement: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTask:
-    """What came of one task of a pack."""
+    """The result of checking a task of a pack."""
 
     name: str
     id: str
     ok: bool
     wrong: str = ""
-    """What failed, in words; empty where nothing did."""
+    """What failed; empty if nothing did."""
     repeats: bool | None = None
-    """Whether two resets and the same actions repeat bit for bit; None where it couldn't be played."""
+    """Whether two episodes with the same seed and actions are equal bit for bit; None if it couldn't be played."""
     steps_per_second: int | None = None
-    """Of the environment alone, in processor time."""
+    """Steps of the environment alone per second of processor time."""
     random_mean: float | None = None
-    """Mean return of the whole episodes of random actions; None where there was time for none."""
+    """Mean return of complete episodes of random actions; None if there were none."""
     random_episodes: int = 0
-    """How many of them there were."""
+    """The number of these episodes."""
     episode_seconds: float | None = None
-    """Processor time of such an episode, making and resetting the environment included; the first is left out."""
+    """Mean processor time of these episodes, including creation and reset of the environment, without the first."""
     memory_mb: int | None = None
-    """Peak memory of the process, in megabytes."""
+    """Peak memory of the process in megabytes."""
     idle_mean: float | None = None
-    """The same of idle play; None where there was time for none, or where no action is idle."""
+    """Mean return of idle play; None if there was no time, or there is no idle action."""
     max_steps: int | None = None
-    """An episode is truncated after so many steps."""
+    """The step limit of an episode."""
     observation: str = ""
-    """The space of observations in a few words."""
+    """The observation space in short."""
     action: str = ""
-    """The space of actions in a few words."""
+    """The action space in short."""
     left: tuple[str, ...] = ()
-    """Files that stay when its process has ended."""
+    """Files left behind by its process."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackRecord:
-    """What ``packs check`` found of a pack, task by task."""
+    """The results of ``packs check`` for a pack."""
 
     pack: str
     evopolicygym: str
-    """Our version."""
+    """The version of evopolicygym."""
     date: str
-    """The day on which the last of its tasks was played, as 2026-11-23."""
+    """The date of the last checked task, such as 2026-11-23."""
     processor: str
     requirements: tuple[str, ...]
-    """What the pack named then."""
+    """The pack's requirements at the time."""
     versions: Mapping[str, str]
-    """Of Python, and of the distributions that numbers depend on, by name."""
+    """Versions of Python and of the distributions that results depend on, by name."""
     tasks: tuple[CheckedTask, ...]
 
     def task(self, name: str) -> CheckedTask | None:
-        """Return what came of a task; None where it wasn't played."""
-        return next((one for one in self.tasks if one.name == name), None)
+        """Return the result of a task; None if it wasn't checked."""
+        return next((task for task in self.tasks if task.name == name), None)

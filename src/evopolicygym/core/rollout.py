@@ -1,4 +1,4 @@
-"""A rollout: a checkpoint played on cases, what came of each case, and the contract of whatever plays one."""
+"""Rollouts: jobs, results of episodes, and the interface of executors that play them."""
 
 import re
 from collections import Counter
@@ -15,81 +15,81 @@ from evopolicygym.core.text import printable
 
 
 class FailureReason(StrEnum):
-    """Why a policy failed. The anchor then plays the episode to its end, and the episode is marked."""
+    """Why a policy failed. The failed episode is played to its end by the anchor policy, and marked."""
 
     ERROR = "error"
-    """It raised."""
+    """It raised an exception."""
     INVALID_ACTION = "invalid_action"
-    """What it returned can't be read as an action."""
+    """It returned something that is not an action."""
     TIMEOUT = "timeout"
-    """It ran out of time."""
+    """It exceeded a time limit."""
     MEMORY = "memory"
-    """It ran out of memory."""
+    """It exceeded the memory limit."""
     DIED = "died"
-    """Its process ended, or broke the channel."""
+    """Its process ended, or it broke the pipe protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A policy's failure, as data."""
+    """How a policy failed."""
 
     reason: FailureReason
     message: str
-    """One line, bounded."""
+    """One line of bounded length."""
     step: int = 0
-    """The step at which it failed; 0 where it failed before the first."""
+    """The step at which it failed; 0 before the first step."""
     traceback: str = ""
-    """As the policy's process printed it, bounded; empty where it died without a word."""
+    """The traceback printed by the policy's process, bounded; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """What came of one case."""
+    """The result of an episode."""
 
     episode_return: float
     """The undiscounted sum of its rewards."""
     length: int
-    """Steps played, those of the anchor included."""
+    """Number of steps, including those of the anchor policy."""
     terminated: bool
     truncated: bool
     trajectory_sha256: str
-    """Over observations, actions, rewards and endings, as raw arrays: equal for equal trajectories, bit for bit."""
+    """Hash of observations, actions, rewards and endings as raw arrays."""
     success: bool | None = None
-    """None where the environment knows no success."""
+    """None if the environment has no success rule."""
     failure: Failure | None = None
     actions_clipped: int = 0
-    """Steps whose action was clipped into its Box."""
+    """Number of steps whose action was clipped to its Box."""
     reward_components: Mapping[str, float] = field(default_factory=dict)
-    """Sums over the episode of the parts of the reward that the spec declares."""
+    """Sums over the episode of the reward's declared components."""
     seconds: float = 0.0
-    """Wall time, the environment's reset included."""
+    """Wall time, including the environment's reset."""
     act_seconds: float | None = None
-    """Processor time of one act of the policy, on average; None where the policy failed."""
+    """Mean processor time of a call of ``act``; None if the policy failed."""
 
     @property
     def timeless(self) -> "Episode":
-        """The episode without its times, in which two plays of it differ."""
+        """The episode without its times, which differ between repetitions."""
         return replace(self, seconds=0.0, act_seconds=None)
 
     @property
     def ended(self) -> str:
-        """How it ended: in a word, whether that was a success, and where the policy failed, in a line why."""
+        """How it ended, in one line: the kind of end, success, or the failure."""
         if self.failure:
             return f"failed: {self.failure.reason}: {printable(self.failure.message)}"
         return ("terminated" if self.terminated else "truncated") + (", success" if self.succeeded else "")
 
     @property
     def succeeded(self) -> bool | None:
-        """Whether the policy succeeded: never where it failed, as random actions then finished; None as ``success``.
+        """Whether the policy succeeded; None if the environment has no success rule.
 
-        Older records hold ``success`` of such an episode as the environment had it.
+        False if the policy failed, because the anchor policy finished the episode.
         """
         return None if self.success is None else self.success and self.failure is None
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenRollout:
-    """What one checkpoint has played of a hidden split so far."""
+    """The episodes that a checkpoint has played of a hidden split so far."""
 
     split: Split
     checkpoint: str
@@ -107,9 +107,9 @@ class HiddenRollout:
 
 
 def failures(what: str, episodes: Sequence[Episode | None]) -> str:
-    """Return in a line how many episodes a policy failed in, and how; empty where it failed in none.
+    """Return a line about the episodes in which a policy failed; empty if there are none.
 
-    ``what`` is what the episodes are called, such as ``held-out episodes``.
+    ``what`` names the episodes, such as ``held-out episodes``.
     """
     found = [episode.failure for episode in episodes if episode and episode.failure]
     if not found:
@@ -121,13 +121,13 @@ def failures(what: str, episodes: Sequence[Episode | None]) -> str:
 
 
 SHOWN_DIGITS = 12
-"""Of a hash, where it is shown."""
+"""Digits of a hash in messages."""
 _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 @dataclass(frozen=True, slots=True)
 class OtherCode:
-    """A module whose code is not the same in two places."""
+    """A module whose code differs in two places."""
 
     module: str
     here: str
@@ -135,68 +135,70 @@ class OtherCode:
 
 
 def brief(code: str) -> str:
-    """Return a module's code as it is shown: its hash cut short."""
+    """Return a module's version for a message, with its hash shortened."""
     return _SHA256.sub(lambda found: found[0][:SHOWN_DIGITS], code)
 
 
 def other_code(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[OtherCode, ...]:
-    """Return the modules whose code differs, hashes cut short; none where a record doesn't name its code.
+    """Return the modules whose code differs, with shortened hashes; none if one side lists no modules.
 
-    Records from before code was hashed don't, and neither do those of environments that gymnasium alone makes.
+    Environments that gymnasium alone creates list none.
     """
     if not here or not there:
         return ()
     pairs = {name: (here.get(name, "absent"), there.get(name, "absent")) for name in sorted(here.keys() | there.keys())}
-    return tuple(OtherCode(name, brief(one), brief(two)) for name, (one, two) in pairs.items() if one != two)
+    return tuple(
+        OtherCode(name, brief(ours), brief(theirs)) for name, (ours, theirs) in pairs.items() if ours != theirs
+    )
 
 
 ATTEMPTS = 3
-"""How often a case is played whose simulator fails."""
+"""Attempts at a case whose simulator fails."""
 FAILED = "failed"
 MOST_PRINTED = 4000
 
 
 class Recording(StrEnum):
-    """What of an episode is written down beside its result."""
+    """What is recorded of an episode in addition to its result."""
 
     TRAJECTORY = "trajectory"
-    """Every step with its observation, as an agent reads it."""
+    """Every step with its observation, for agents to read."""
     OUTPUT = "output"
-    """What the policy printed and how it failed; no steps."""
+    """The policy's output and failure; no steps."""
     ACTIONS = "actions"
-    """As ``output``, and actions and rewards as arrays: the rest can be played again from them."""
+    """As ``output``, with actions and rewards as arrays, from which an episode can be replayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeJob:
-    """One case to be played. Holds a seed, so it never leaves the trusted side."""
+    """A case to play. Contains a seed, so it stays on the trusted side."""
 
     position: int
-    """Its place in the rollout."""
+    """Its position in the rollout."""
     seed: int
     policy_seed: int
     directory: Path | None = None
-    """Where its files go, complete or absent; None to write nothing."""
+    """The directory for its files; None to write none."""
     recording: Recording = Recording.TRAJECTORY
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorInfo:
-    """What an executor found on the machine on which it plays."""
+    """What an executor offers on its machine."""
 
     observation_schema: Mapping[str, Any]
     action_schema: Mapping[str, Any]
     versions: Mapping[str, str]
-    """What the numbers depend on: Python, numpy, gymnasium, the simulator's packages."""
+    """Versions that results depend on: Python, numpy, gymnasium, the simulator's packages."""
     isolation: str
-    """The level at which policies play: ``bubblewrap``, ``process`` or ``none``."""
+    """The sandbox backend of policies: ``bubblewrap``, ``process`` or ``none``."""
     findings: Mapping[str, str] = field(default_factory=dict)
-    """What the sandbox found it can enforce here, and what not."""
+    """What the sandbox can and can't enforce here."""
     allowed_imports: tuple[str, ...] = ()
     """Distributions a policy can import, as ``name==version``."""
     workers: int = 1
     simulator_code: Mapping[str, str] = field(default_factory=dict)
-    """What else they depend on: the modules that make the environment, each with a hash of its files."""
+    """The modules that create the environment, each with a hash of its files."""
 
 
 Grounds = ExecutorInfo
@@ -205,38 +207,38 @@ Grounds = ExecutorInfo
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of a policy that was constructed and asked for one action, on a case that there is not."""
+    """The result of a trial: a policy was constructed and acted once, on an observation that belongs to no case."""
 
     error: LoadError | None = None
-    """Why it could not be constructed; None where it could."""
+    """Why it could not be constructed; None if it could."""
     failure: Failure | None = None
-    """How ``reset`` or ``act`` failed on an observation drawn at random from the space; None where neither did."""
+    """How ``reset`` or ``act`` failed on a random observation of the space; None if neither did."""
     stdout: str = ""
-    """The beginning of what it printed, ``MOST_PRINTED`` characters at the most."""
+    """The first ``MOST_PRINTED`` characters of its output."""
     stderr: str = ""
     load_s: float | None = None
-    """Seconds until it was constructed; None where it could not be."""
+    """Seconds of its construction; None if that failed."""
     act_s: float | None = None
-    """Seconds that it took to act; None where it did not come to that, or failed."""
+    """Seconds of ``act``; None if it was not called or failed."""
 
     @property
     def status(self) -> str:
-        """The status that its submission would have, or ``failed`` where only its episodes would fail."""
+        """The status that a submission would have, or ``failed`` if only its episodes would fail."""
         return self.error.status.value if self.error else FAILED if self.failure else SubmissionStatus.OK.value
 
 
 class Executor(Protocol):
-    """Plays rollouts of one environment. Results don't depend on how many play at once."""
+    """Plays rollouts of one environment. Results don't depend on the number of workers."""
 
     @property
     def grounds(self) -> ExecutorInfo:
-        """What was found here; known once the executor is open."""
+        """What the executor offers; known once it is open."""
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
-        """Construct the policy once in the sandbox; return why it can't be, or None."""
+        """Construct the policy once in the sandbox; return the error, or None."""
 
     def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
-        """Construct the policy once in the sandbox, reset it, and ask it for one action; no case is played."""
+        """Construct the policy once in the sandbox, reset it, and have it act once; no case is played."""
 
     def play(
         self,
@@ -247,12 +249,12 @@ class Executor(Protocol):
     ) -> Iterator[tuple[EpisodeJob, Episode]]:
         """Play every job, yielding each as it ends, in any order.
 
-        A case whose simulator fails on a valid action is played again, ``ATTEMPTS`` times in all; ``repeated`` is
-        passed of each time, with the reason. Where the action space leaves open what is too large
-        (``spaces.is_bounded``), the anchor then plays it alone, and the policy has failed.
+        A case whose simulator fails on a valid action is played at most ``ATTEMPTS`` times; ``repeated`` is called for
+        each repetition with the reason. If the action space is unbounded (``spaces.is_bounded``), the anchor policy
+        then plays the case, and the policy counts as failed.
 
-        Raises ``EnvironmentFault`` where a simulator fails on valid actions, ``SandboxError`` where a sandbox breaks.
+        Raises ``EnvironmentFault`` if a simulator fails on valid actions, ``SandboxError`` if a sandbox fails.
         """
 
     def close(self) -> None:
-        """Stop all that was started and leave nothing behind."""
+        """Stop all processes and remove temporary files."""

@@ -1,7 +1,7 @@
-"""A run's state, as a pure fold over its journal's events.
+"""A run's state, as a pure fold over the events of its event log.
 
-An event that breaks a rule of the protocol raises ``RecordError``: what can be folded is consistent. So the judge, the
-resuming of a run and ``verify`` all stand on this one file.
+An event that breaks a rule of the protocol raises ``RecordError``, so that every state is consistent. The judge, resume
+and ``verify`` all use this fold.
 """
 
 import math
@@ -41,14 +41,14 @@ from evopolicygym.core.task import PolicyContext
 
 @dataclass(frozen=True, slots=True)
 class SubmissionState:
-    """One submission and what has come of it so far."""
+    """A submission and its results so far."""
 
     charged: SubmissionCharged
     first_global_episode: int
     remaining_budget: int
-    """After its charge."""
+    """The budget left after its charge."""
     episodes: tuple[Episode | None, ...]
-    """By local index; None where not yet played."""
+    """By position; None if not played yet."""
     published: SubmissionPublished | None = None
 
     @property
@@ -73,27 +73,27 @@ class SubmissionState:
 
     @property
     def failed(self) -> int:
-        """In how many of the episodes played so far the policy failed."""
+        """The number of episodes played so far in which the policy failed."""
         return sum(episode is not None and episode.failure is not None for episode in self.episodes)
 
     @property
     def load_error(self) -> str:
-        """In a line, why its policy could not be loaded; empty where it could."""
+        """Why its policy could not be loaded, in one line; empty if it could."""
         error = self.published.error if self.published else None
         return f"{error.status}: {next(iter(error.message.splitlines()), '')}" if error else ""
 
     @property
     def trouble(self) -> str:
-        """In a line, why it didn't load, or in how many of its episodes the policy failed; empty where all is well."""
+        """One line: why the policy didn't load, or in how many episodes it failed; empty if neither."""
         trouble = self.load_error or (failures("episodes", self.episodes) if self.failed else "")
         return f"submission {self.index}: {trouble}" if trouble else ""
 
 
 class Stage(StrEnum):
-    """Where a run stands."""
+    """The stage of a run."""
 
     OPEN = "open"
-    """Submissions are taken."""
+    """Submissions are accepted."""
     CLOSED = "closed"
     """Candidates play validation."""
     SELECTED = "selected"
@@ -103,36 +103,36 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """All that is known of a run from its journal."""
+    """The state of a run, as its event log tells."""
 
     opened: RunOpened
     stage: Stage = Stage.OPEN
     submissions: tuple[SubmissionState, ...] = ()
     hidden: tuple[HiddenRollout, ...] = ()
     turns: int = 0
-    """Turns of the agent that have ended."""
+    """The number of ended turns."""
     pauses: int = 0
-    """Those of them that ended for a reason outside of the agent, and don't count among the turns that it has."""
+    """How many of them ended for a reason outside the agent; these don't count against its limit of turns."""
     ended: AllowanceUse = field(default_factory=AllowanceUse)
-    """What the agent used in turns that are over, interrupted ones included."""
+    """What the agent used in past turns, including interrupted ones."""
     metered: AgentMetered | None = None
-    """What is known of a turn that has not ended."""
+    """The last usage recorded in a turn that has not ended."""
     cut: bool = False
-    """Whether the agent was ended as a limit of its user's was reached."""
+    """Whether the agent was ended because a limit set by the user was reached."""
     restored: int | None = None
-    """The submission whose policy the agent restored last, if it has submitted nothing since."""
+    """The submission whose policy was restored since the last submission."""
     finish_asked: FinishAsked | None = None
     closed: RunClosed | None = None
     selected: CheckpointSelected | None = None
     finished: RunFinished | None = None
     program_changes: tuple[RunResumed, ...] = ()
-    """Where the run went on with another program of the agent's than before."""
+    """Resumptions with a changed program of the agent."""
     post_hoc: Mapping[str, str] = field(default_factory=dict)
-    """Hashes of what checkpoints made of held-out after the end, by checkpoint."""
+    """Hashes of post-hoc held-out results, by checkpoint."""
 
     @property
     def program_sha256(self) -> str:
-        """The hash of the agent's program as it played last; empty where the record doesn't know one."""
+        """The hash of the agent's current program; empty if none is recorded."""
         return self.program_changes[-1].program_sha256 if self.program_changes else self.opened.agent.program_sha256
 
     @property
@@ -152,33 +152,36 @@ class RunState:
 
     @property
     def films_left(self) -> int:
-        """Films that the agent may still ask for; one that could not be made costs none."""
-        asked = (one.published.filmed if one.published else len(one.charged.films) for one in self.submissions)
-        return self.opened.task.films - sum(asked)
+        """How many films the agent can still request; films that could not be made are not counted."""
+        used = (
+            submission.published.filmed if submission.published else len(submission.charged.films)
+            for submission in self.submissions
+        )
+        return self.opened.task.films - sum(used)
 
     @property
     def submissions_left(self) -> int | None:
-        """How many submissions the run still takes; None where only the budget limits them."""
+        """How many submissions are left; None if only the budget limits them."""
         return self.opened.task.budget.submissions_left(len(self.submissions))
 
     @property
     def takes_submissions(self) -> bool:
-        """Whether anything more may be charged."""
+        """Whether the run accepts submissions."""
         return self.stage is Stage.OPEN and not self.finish_asked and 0 not in {self.remaining, self.submissions_left}
 
     @property
     def used(self) -> AllowanceUse:
-        """What the agent has used so far, as far as it is recorded."""
+        """What the agent has used so far, as recorded."""
         return self.ended + used_of(self.metered.usage, self.metered.seconds) if self.metered else self.ended
 
     @property
     def allowance_spent(self) -> bool:
-        """Whether the agent may play no further turn, as a limit of its user's is reached."""
+        """Whether a limit set by the user is reached, so that the agent gets no further turn."""
         return self.cut or bool(self.opened.agent.allowance.spent(self.used))
 
     @property
     def close_reason(self) -> CloseReason:
-        """Why the run closes, if it closes now."""
+        """The reason if the run closed now."""
         if self.remaining == 0:
             return CloseReason.BUDGET_SPENT
         if self.submissions_left == 0:
@@ -189,43 +192,43 @@ class RunState:
 
     @property
     def playing(self) -> tuple[SubmissionState, ...]:
-        """Submissions that are charged and whose feedback is not yet published, in their order."""
+        """Charged submissions whose feedback is not published yet, in order."""
         return tuple(submission for submission in self.submissions if submission.published is None)
 
     @property
     def candidates(self) -> tuple[SubmissionState, ...]:
-        """Submissions that may be selected, in their order."""
+        """Submissions that can be selected, in order."""
         return tuple(submission for submission in self.submissions if submission.status is SubmissionStatus.OK)
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
-        """The different checkpoints among the candidates, in the order in which they were first submitted."""
-        return tuple(dict.fromkeys(one.charged.checkpoint for one in self.candidates))
+        """The distinct checkpoints of the candidates, in order of their first submission."""
+        return tuple(dict.fromkeys(candidate.charged.checkpoint for candidate in self.candidates))
 
     @property
     def promising(self) -> tuple[str, ...]:
-        """The same, those with the best mean train return first, of equals the first submitted."""
+        """``checkpoints``, sorted by mean train return, the best first."""
         returns: dict[str, list[float]] = {name: [] for name in self.checkpoints}
-        for one in self.candidates:
-            returns[one.charged.checkpoint] += one.returns
+        for candidate in self.candidates:
+            returns[candidate.charged.checkpoint] += candidate.returns
         return tuple(sorted(returns, key=lambda name: nan_last_key(estimate(returns[name]).mean), reverse=True))
 
     @property
     def first_reached(self) -> int | None:
-        """The earliest submission with the selected checkpoint, of which the latest is selected; None until one is."""
+        """The earliest submission with the selected checkpoint; None before the selection."""
         return self.first_with(self.selected.checkpoint).index if self.selected else None
 
     def by_key(self, key: str) -> SubmissionState | None:
-        """Return the submission that a client named so, or None."""
-        return next((one for one in self.submissions if key and one.charged.key == key), None)
+        """Return the submission with this key, or None."""
+        return next((submission for submission in self.submissions if key and submission.charged.key == key), None)
 
     def rollout(self, split: Split, checkpoint: str) -> HiddenRollout:
-        """Return what a checkpoint has played of a hidden split; nothing so far where it hasn't begun."""
-        found = (one for one in self.hidden if one.split is split and one.checkpoint == checkpoint)
-        return next(found, HiddenRollout(split, checkpoint, (None,) * self.cases(split)))
+        """Return the episodes of a hidden split that a checkpoint has played so far."""
+        rollouts = (each for each in self.hidden if each.split is split and each.checkpoint == checkpoint)
+        return next(rollouts, HiddenRollout(split, checkpoint, (None,) * self.cases(split)))
 
     def cases(self, split: Split) -> int:
-        """Return how many cases of a split this run may play."""
+        """Return how many cases of a split the run uses."""
         task = self.opened.task
         return {
             Split.TRAIN: task.train_cases,
@@ -234,7 +237,7 @@ class RunState:
         }[split]
 
     def context(self, submission: SubmissionState) -> PolicyContext:
-        """Return what a policy of this submission is given, in train as in hidden evaluation."""
+        """Return the context given to this submission's policy, in train and in hidden evaluation."""
         environment = self.opened.task.environment
         return PolicyContext(
             env=environment.name,
@@ -248,19 +251,19 @@ class RunState:
         )
 
     def first_with(self, checkpoint: str) -> SubmissionState:
-        """Return the earliest candidate with this checkpoint: hidden evaluation repeats its context."""
-        return next(one for one in self.candidates if one.charged.checkpoint == checkpoint)
+        """Return the earliest candidate with this checkpoint, whose context hidden evaluation repeats."""
+        return next(candidate for candidate in self.candidates if candidate.charged.checkpoint == checkpoint)
 
     def choice(self) -> Candidate | None:
-        """Return what selection yields from the validation played; None where nothing is a candidate."""
+        """Return the candidate that validation selects; None if there are no candidates."""
         return select(
-            Candidate(one.index, estimate(rollout.returns).mean)
-            for one in self.candidates
-            if not (rollout := self.rollout(Split.VALIDATION, one.charged.checkpoint)).missing
+            Candidate(candidate.index, estimate(rollout.returns).mean)
+            for candidate in self.candidates
+            if not (rollout := self.rollout(Split.VALIDATION, candidate.charged.checkpoint)).missing
         )
 
     def held_out(self) -> Estimate | None:
-        """Return the selected checkpoint's held-out estimate; None until all its cases are played."""
+        """Return the selected checkpoint's held-out mean and standard error; None before all its cases are played."""
         if self.selected is None:
             return None
         rollout = self.rollout(Split.HELD_OUT, self.selected.checkpoint)
@@ -278,10 +281,10 @@ def fold(events: Iterable[Event]) -> RunState:
 
 
 def after(state: RunState | None, event: Event) -> RunState:
-    """Return the state after one more event; raise ``RecordError`` where the event breaks a rule."""
+    """Return the state after one more event; raise ``RecordError`` if the event breaks a rule."""
     if state is None:
         _require(isinstance(event, RunOpened), "The journal does not begin with the opening of a run.")
-        assert isinstance(event, RunOpened)  # noqa: S101 - for the type checker; demanded above
+        assert isinstance(event, RunOpened)  # noqa: S101 - for the type checker; required above
         return RunState(event)
     if isinstance(event, PostHocPlayed):
         return _played_post_hoc(state, event)
@@ -367,7 +370,7 @@ def _restored(state: RunState, event: PolicyRestored) -> RunState:
 def _trained(state: RunState, event: EpisodePlayed) -> RunState:
     index = event.submit_index
     _require(index is not None and 0 <= index < len(state.submissions), "An episode belongs to no submission.")
-    assert index is not None  # noqa: S101 - for the type checker; demanded above
+    assert index is not None  # noqa: S101 - for the type checker; required above
     submission = state.submissions[index]
     _require(submission.published is None, f"An episode was played after submission {index} was published.")
     _require(event.checkpoint == submission.charged.checkpoint, "An episode was played with another checkpoint.")
@@ -378,7 +381,7 @@ def _trained(state: RunState, event: EpisodePlayed) -> RunState:
 def _evaluated(state: RunState, event: EpisodePlayed) -> RunState:
     if event.split is Split.VALIDATION:
         _require(state.stage is Stage.CLOSED, "Validation was played while it was not its time.")
-        known = any(one.charged.checkpoint == event.checkpoint for one in state.candidates)
+        known = any(candidate.charged.checkpoint == event.checkpoint for candidate in state.candidates)
         _require(known, "Validation was played with a checkpoint that is no candidate.")
     else:
         _require(state.stage is Stage.SELECTED, "Held-out cases were played while it was not their time.")
@@ -386,7 +389,7 @@ def _evaluated(state: RunState, event: EpisodePlayed) -> RunState:
         _require(chosen, "Held-out cases were played with a checkpoint that was not selected.")
     before = state.rollout(event.split, event.checkpoint)
     now = replace(before, episodes=_filled(before.episodes, event))
-    return replace(state, hidden=(*(one for one in state.hidden if one is not before), now))
+    return replace(state, hidden=(*(rollout for rollout in state.hidden if rollout is not before), now))
 
 
 def _published(state: RunState, event: SubmissionPublished) -> RunState:
@@ -419,7 +422,9 @@ def _closed(state: RunState, event: RunClosed) -> RunState:
 
 def _selected(state: RunState, event: CheckpointSelected) -> RunState:
     _require(state.stage is Stage.CLOSED, "A checkpoint was selected while it was not the time.")
-    unplayed = any(state.rollout(Split.VALIDATION, one.charged.checkpoint).missing for one in state.candidates)
+    unplayed = any(
+        state.rollout(Split.VALIDATION, candidate.charged.checkpoint).missing for candidate in state.candidates
+    )
     _require(not unplayed, "A checkpoint was selected before validation was complete.")
     best = state.choice()
     if best is None or best.submit_index != event.submit_index:

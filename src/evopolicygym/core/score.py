@@ -11,13 +11,13 @@ class Estimate:
 
     mean: float
     standard_error: float | None
-    """Sample standard deviation over the square root of ``count``; None, as it is unknown, where ``count`` is 1."""
+    """Sample standard deviation over the square root of ``count``; None if ``count`` is 1."""
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A submission that may be selected."""
+    """A submission that can be selected."""
 
     submit_index: int
     validation_mean: float
@@ -34,7 +34,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def total(values: Sequence[float]) -> float:
-    """Return the sum of values, exact where it is finite; infinite or not a number where it is not."""
+    """Return the sum of values, correctly rounded if it is finite."""
     try:
         return math.fsum(values)
     except (OverflowError, ValueError):
@@ -42,16 +42,13 @@ def total(values: Sequence[float]) -> float:
 
 
 def mean(values: Iterable[float | None], add: Callable[[Sequence[float]], float] = total) -> float | None:
-    """Return the mean of the values that are known; None where none is."""
+    """Return the mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return add(known) / len(known) if known else None
 
 
 def best_so_far(values: Iterable[float | None]) -> list[float | None]:
-    """Return, for each value, the best up to and with it; None until one is known.
-
-    What is not a number is no better than nothing.
-    """
+    """Return the running maximum; None until a value is known. NaN counts as unknown."""
     best: float | None = None
     found: list[float | None] = []
     for value in values:
@@ -62,9 +59,9 @@ def best_so_far(values: Iterable[float | None]) -> list[float | None]:
 
 
 def select(candidates: Iterable[Candidate]) -> Candidate | None:
-    """Return the candidate with the best mean validation return, the latest of equals; None where there is none.
+    """Return the candidate with the best mean validation return, the latest among equals; None if there is none.
 
-    A mean that is not a number never wins against one that is.
+    NaN is worse than any number.
     """
     return max(candidates, key=_merit, default=None)
 
@@ -74,7 +71,7 @@ def _merit(candidate: Candidate) -> tuple[bool, float, int]:
 
 
 def nan_last_key(value: float) -> tuple[bool, float]:
-    """Return what means are compared by: every number, even minus infinity, is better than what is none."""
+    """Return a sort key by which NaN is less than any number, including minus infinity."""
     return (False, 0.0) if math.isnan(value) else (True, value)
 
 
@@ -90,13 +87,13 @@ def rank_scores(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def rank(scores: Mapping[str, float], name: str) -> int:
-    """Return 1 + the number of entries strictly better than ``name``; what is not a number is worse than any."""
+    """Return 1 + the number of entries strictly better than ``name``; NaN is worse than any number."""
     own = nan_last_key(scores[name])
     return 1 + sum(nan_last_key(other) > own for other in scores.values())
 
 
 def normalised(score: float, random: float, best: float) -> float:
-    """Return ``(score - random) / (best - random)``, clipped to [0, 1]; 0 where best is no better than random."""
+    """Return ``(score - random) / (best - random)``, clipped to [0, 1]; 0 if best is not better than random."""
     if best <= random:
         return 0.0
     return min(1.0, max(0.0, (score - random) / (best - random)))

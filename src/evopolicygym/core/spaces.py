@@ -1,9 +1,7 @@
-"""Spaces of observations and actions, and the one rule for bad actions.
+"""Spaces of observations and actions, and the rule for invalid actions.
 
-A space is written as a plain-dict schema wherever it leaves the process (``/info``, ``env_meta``, a policy's
-constructor); in here it is one of the frozen dataclasses below. How values are laid out as bytes between a worker and
-its policy is described in ``rollout/guest/layout.py``; how a gymnasium space becomes one of these, in
-``environments/spaces.py``.
+In JSON (``/info``, ``env_meta``, a policy's constructor) a space is a schema of plain dicts; in Python it is one of the
+frozen dataclasses below.
 """
 
 import math
@@ -15,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bounds = float | tuple[float, ...]
-"""One number where every element shares it, else one number an element, in row-major order."""
+"""One number for all elements, or one for each element in row-major order."""
 MANY = 32
-"""Up to this many numbers under one pair of bounds a loop is quicker than numpy's comparisons."""
+"""Up to this many numbers, a Python loop is faster than numpy's comparisons."""
 
 LARGEST_BOUND = 2.0**53
-"""What bounds a number lies within this; squares of such numbers can still be added up in single precision."""
+"""The largest finite bound; sums of squares of such numbers fit in single precision."""
 
 
 class InvalidAction(ValueError):
-    """What a policy returned can't be read as an action of this space."""
+    """A policy returned something that is not an action of the space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +143,15 @@ def from_schema(schema: Mapping[str, Any]) -> Space:
 
 
 def bounds_of(array: "NDArray[Any]") -> Bounds:
-    """Return an array of bounds as one number where all are equal, else as a flat tuple."""
+    """Return an array of bounds as one number if all are equal, else as a flat tuple."""
     flat = [float(value) for value in np.asarray(array).ravel()]
     return flat[0] if flat and all(value == flat[0] for value in flat) else tuple(flat)
 
 
 def is_bounded(space: Space) -> bool:
-    """Return whether a space itself keeps every value within what a simulator can reckon with.
+    """Return whether every value of a space is small enough for a simulator's arithmetic.
 
-    It does not where a Box has no bound or one beyond ``LARGEST_BOUND``, nor where there are texts, whose characters it
-    leaves open.
+    False if a Box has a bound beyond ``LARGEST_BOUND``, or the space contains texts, whose characters are not limited.
     """
     match space:
         case Box():
@@ -193,11 +190,10 @@ def sample(space: Space, random: np.random.Generator) -> Any:  # noqa: ANN401 - 
 def action_reader(space: Space) -> Callable[[Any], tuple[Any, bool]]:
     """Return the rule for actions of this space: a function from a raw value to ``(action, clipped)``.
 
-    A raw value is what a policy's answer looks like after transport: an int for Discrete, a float64 array of the
-    space's shape for Box, int64 arrays for MultiDiscrete and MultiBinary, a str for Text. The rule: numbers outside a
-    Box are clipped into it; whatever is not finite, too large for the dtype on a side without a bound, not an integer
-    where one is due, or out of range raises ``InvalidAction``. The action has the space's own dtype, so an environment
-    sees what its space promises.
+    A raw value is a policy's answer after transport: an int for Discrete, a float64 array of the space's shape for Box,
+    int64 arrays for MultiDiscrete and MultiBinary, a str for Text. Numbers outside a Box are clipped to its bounds.
+    ``InvalidAction`` is raised for numbers that are not finite, too large for the dtype on an unbounded side, or not
+    integers where the space has integers, and for values out of range. The action has the space's dtype.
     """
     match space:
         case Discrete():
@@ -248,11 +244,13 @@ def _box_reader(space: Box) -> Callable[[Any], tuple[Any, bool]]:
 
     def read_slowly(raw: "NDArray[np.float64]") -> tuple[Any, bool]:
         if (((raw < low) & no_low) | ((raw > high) & no_high)).any() and np.isfinite(raw).all():
-            raise InvalidAction(f"{_brief(raw)} holds numbers that {dtype.name}, the dtype of the space, can't hold")
+            raise InvalidAction(
+                f"{_brief(raw)} contains numbers that {dtype.name}, the dtype of the space, can't represent"
+            )
         return _read_box_slowly(raw, low, high, dtype)
 
     def read(raw: "NDArray[np.float64]") -> tuple[Any, bool]:
-        if ((raw >= low) & (raw <= high)).all() and not whole:  # a NaN is within no bounds
+        if ((raw >= low) & (raw <= high)).all() and not whole:  # NaN fails both comparisons
             return raw.astype(dtype), False
         return read_slowly(raw)
 
@@ -276,7 +274,9 @@ def _read_box_slowly(
     if not np.isfinite(raw).all():
         raise InvalidAction(f"{_brief(raw)} is not finite")
     if dtype.kind in "iu" and not (raw == np.floor(raw)).all():
-        raise InvalidAction(f"{_brief(raw)} holds numbers that are not whole, and the space is of {dtype.name}")
+        raise InvalidAction(
+            f"{_brief(raw)} contains numbers that are not integers, and the space has dtype {dtype.name}"
+        )
     inside = np.clip(raw, low, high)
     return inside.astype(dtype), bool((inside != raw).any())
 
@@ -314,7 +314,7 @@ def _sample_box(space: Box, random: np.random.Generator) -> "NDArray[Any]":
 
 
 def _representable(space: Box) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
-    """Return a Box's bounds, those that are infinite as the largest numbers of its dtype."""
+    """Return a Box's bounds, with infinite ones replaced by the largest numbers of its dtype."""
     dtype = np.dtype(space.dtype)
     known = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
     least, most = float(known.min), float(known.max)

@@ -1,7 +1,4 @@
-"""A submission: a checkpoint plus train case indices, and how an agent asks for them and for films of some.
-
-How films are made is described in ``rollout/films/camera.py``; what becomes of them, in ``judge/films.py``.
-"""
+"""Submissions: statuses, and the parsing of requested train cases and films."""
 
 import re
 from collections.abc import Sequence
@@ -19,13 +16,13 @@ class SubmissionStatus(StrEnum):
     MISSING_POLICY = "missing_policy"
     """``policy.py`` defines no class ``Policy``."""
     IMPORT_ERROR = "import_error"
-    """It raised while it was imported."""
+    """It raised an exception on import."""
     INIT_ERROR = "init_error"
-    """It raised while ``Policy`` was constructed, or died while loading."""
+    """``Policy()`` raised an exception, or its process died while loading."""
     INIT_TIMEOUT = "init_timeout"
-    """It ran out of time while loading or constructing."""
+    """Import or construction took too long."""
     INTERRUPTED = "interrupted"
-    """The run was stopped while it played; resuming plays the missing episodes and charges nothing again."""
+    """The run was stopped while it was playing; resuming plays the missing episodes without a new charge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +35,30 @@ class LoadError:
 
 
 Setting = bool | int | float | str
-"""The value of one parameter of a policy."""
+"""The value of a policy's parameter."""
 STARTER = -1
-"""Stands for the starter policy where a submission's index is due."""
+"""The starter policy, in place of a submission's index."""
 FILMS_A_SUBMISSION = 4
-"""The most films of one submission: who asked waits while they are made."""
+"""The limit on films of a submission, since the agent waits for them."""
 _RANGES = re.compile(r"\s*\d{1,9}(\s*-\s*\d{1,9})?\s*(,\s*\d{1,9}(\s*-\s*\d{1,9})?\s*)*", re.ASCII)
 
 
 def parse_env_instances(asked: object, n_cases: int, most: int) -> tuple[int, ...]:
-    """Return the train case indices that a request names, in their order and with their repeats.
+    """Return the train case indices of a request, in order and with repetitions.
 
-    ``asked`` is a list of ints (``[0, 1, 2]``) or text (``"0-3,7"``; ranges are closed). ``n_cases`` is how many
-    train cases there are, ``most`` how many indices are read at the most: a longer request is refused before it is
-    expanded. Raises ``RequestRefused``.
+    ``asked`` is a list of ints (``[0, 1, 2]``) or text (``"0-3,7"``; ranges are closed). ``n_cases`` is the number of
+    train cases, ``most`` the limit on indices; longer requests are rejected before they are expanded. Raises
+    ``RequestRefused``.
     """
     return Indices("env_instances", n_cases, most, "episodes requested; one submission may play").read(asked)
 
 
 def parse_films(asked: object, env_instances: Sequence[int], n_cases: int, allowed: int, left: int) -> tuple[int, ...]:
-    """Return the places in ``env_instances`` of the episodes to be filmed; raise ``RequestRefused``.
+    """Return the positions in ``env_instances`` of the episodes to film; raise ``RequestRefused``.
 
-    ``asked`` names some of the submission's train cases, as ``env_instances`` does; None and an empty list name none.
-    A case that is submitted several times is filmed at its first place: all its episodes are the same. ``allowed`` is
-    how many films the run allows, ``left`` how many of them are left.
+    ``asked`` names some of the submission's train cases in the form of ``env_instances``; None and an empty list mean
+    none. A repeated case is filmed at its first position, as all its episodes are the same. ``allowed`` is the number
+    of films of the run, ``left`` the number that is left.
     """
     if asked is None or asked == []:
         return ()
@@ -85,23 +82,23 @@ def parse_films(asked: object, env_instances: Sequence[int], n_cases: int, allow
 
 
 def films_fit(places: Sequence[int], episodes: int, left: int) -> bool:
-    """Return whether the places of films are what ``parse_films`` may have returned."""
+    """Return whether ``parse_films`` could have returned these positions."""
     known = all(0 <= place < episodes for place in places)
     return known and len(set(places)) == len(places) <= min(left, FILMS_A_SUBMISSION)
 
 
 @dataclass(frozen=True, slots=True)
 class Indices:
-    """How one field of a request names cases."""
+    """Parses a field of a request that names cases."""
 
     field: str
     n_cases: int
     most: int
     too_many: str
-    """What stands between how many were asked for and how many there may be at most."""
+    """The text between the number requested and ``at most N`` in a refusal."""
 
     def read(self, asked: object) -> tuple[int, ...]:
-        """Return the indices; raise ``RequestRefused``, which names the field, the rule and the value."""
+        """Return the indices; raise ``RequestRefused`` with the field, the rule and the value."""
         match asked:
             case list():
                 return self._of_list(asked)
@@ -122,7 +119,7 @@ class Indices:
 
     def _of_text(self, asked: str) -> tuple[int, ...]:
         if not _RANGES.fullmatch(asked):
-            raise self.refused(f"{_brief(asked)} is no list of indices and closed ranges such as '0-3,7'")
+            raise self.refused(f"{_brief(asked)} is not a list of indices and closed ranges such as '0-3,7'")
         indices: list[int] = []
         for part in asked.split(","):
             first, _, last = (piece.strip() for piece in part.partition("-"))

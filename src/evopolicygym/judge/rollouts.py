@@ -41,7 +41,7 @@ class EpisodeJobBuilder:
     run_seed: int
 
     def job(self, split: Split, index: int, position: int, directory: Path | None, recording: Recording) -> EpisodeJob:
-        """Return the job that plays a case at a position of a rollout and writes its files into ``directory``, if any."""
+        """Return the job that plays a case; its files go into ``directory``, if any."""
         return EpisodeJob(
             position=position,
             seed=self.cases.seed(split, index),

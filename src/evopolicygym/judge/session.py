@@ -294,7 +294,7 @@ class JudgeSession:
             return future
 
     def finish(self) -> None:
-        """End the run with budget left, as the agent requested; raise ``RequestRefused`` if the run doesn't allow it."""
+        """End the run with budget left, on the agent's request; raise ``RequestRefused`` if that is not allowed."""
         with self._changed:
             self._require_open()
             if not self.state.opened.task.finish_allowed:
