@@ -1,6 +1,6 @@
-"""Names to things: a name in a config is a file's name in its room, an entry point, or ``package.module:Class``.
+"""Plugins by name: a built-in module's name, an entry point, or ``package.module:Class``.
 
-A module is imported only when its name is asked for, so optional dependencies load late.
+A module is imported only when its name is loaded, so that optional dependencies are imported late.
 """
 
 from dataclasses import dataclass
@@ -14,31 +14,30 @@ from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError, desc
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """One kind of thing that can be named."""
+    """The plugins of one kind."""
 
     kind: str
-    """What a person calls it, such as ``agent``."""
+    """The kind in messages, such as ``agent``."""
     package: str
-    """The folder whose files, all of them, are the built-in names."""
+    """The package whose modules are the built-in plugins."""
     group: str
     """The entry-point group by which other distributions add names."""
     attribute: str
-    """What a module of the room must define."""
+    """The attribute that a module of the package must define."""
     from_outside: str = "Class"
-    """What stands after the colon of a name from outside, as a person is shown it."""
+    """What follows the colon of ``package.module:Class``, for messages."""
 
     def names(self) -> list[str]:
-        """Return every name that answers, sorted; those of other distributions included."""
-        room = import_module(self.package)
-        files = {info.name for info in iter_modules(room.__path__)}
-        return sorted(files | self.installed().keys())
+        """Return all names, sorted, including those of other distributions."""
+        built_in = {info.name for info in iter_modules(import_module(self.package).__path__)}
+        return sorted(built_in | self.installed().keys())
 
     def installed(self) -> dict[str, EntryPoint]:
-        """Return the entry points by which other distributions add names, each by its name; none is loaded."""
+        """Return the entry points of other distributions by name, without loading them."""
         return {point.name: point for point in reversed(tuple(entry_points(group=self.group)))}
 
-    def load(self, name: str) -> Any:  # noqa: ANN401 - a class or a function, as the kind has it
-        """Return what a name stands for; raise ``UnknownName`` or ``MissingExtra``."""
+    def load(self, name: str) -> Any:  # noqa: ANN401 - a class or a function, by kind
+        """Return the plugin with this name; raise ``UnknownName``, ``MissingExtra`` or ``UsageError``."""
         if ":" in name:
             return self._from_outside(name)
         if point := self.installed().get(name):

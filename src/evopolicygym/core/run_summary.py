@@ -1,7 +1,4 @@
-"""A run in short: what tables, pages and exports say of it, each number by one rule.
-
-How a summary is made of a journal, and how it is spelled in ``run.json``, is not here but in ``records/``.
-"""
+"""The summary of a run, which tables, pages and exports show. ``records/`` derives it from the event log."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,86 +16,86 @@ from evopolicygym.core.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a run's numbers depend on."""
+    """Versions that a run's results depend on."""
 
     versions: Mapping[str, str]
-    """Of Python and of packages, by name."""
+    """Versions of Python and packages, by name."""
     spec_sha256: str
     simulator_code: Mapping[str, str] = field(default_factory=dict)
-    """The modules that make the environment, each with a hash of its files; empty where the record doesn't say."""
+    """The modules that create the environment, each with a hash of its files; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsolationSummary:
-    """What policies and the agent were confined by."""
+    """The sandboxes of policies and of the agent."""
 
     level: str
     findings: Mapping[str, str] = field(default_factory=dict)
     agent: Mapping[str, str] | None = None
-    """What confined the agent in its last turn that recorded any; None where none did."""
+    """The agent's sandbox in the last turn that recorded one; None if none did."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSummary:
-    """What an agent's model used, summed over the agent's turns."""
+    """Usage of an agent's model, summed over turns."""
 
     amounts: Mapping[str, float | None]
-    """By the names that the model's proxy, or the agent's tool, has for them; at least one."""
+    """Amounts by the names that the model proxy, or the agent's tool, reports; not empty."""
 
     @property
     def requests(self) -> float | None:
-        """Requests of every kind that were passed on."""
+        """Forwarded requests of all kinds."""
         return self.amounts.get("requests")
 
     @property
     def unknown_generations(self) -> float | None:
-        """Generations whose usage is not known: it is missing in the sums."""
+        """Generations whose usage is unknown and missing in the sums."""
         return self.amounts.get("unknown")
 
     @property
     def input_tokens(self) -> float | None:
-        """All that went into the model, cached or not."""
+        """All input, cached or not."""
         return self.amounts.get("input")
 
     @property
     def cached_input_tokens(self) -> float | None:
-        """The part of the input that was read from a cache."""
+        """Input read from a cache."""
         return self.amounts.get("cached_input")
 
     @property
     def output_tokens(self) -> float | None:
-        """All that came out, reasoning included."""
+        """All output, including reasoning."""
         return self.amounts.get("output")
 
     @property
     def reasoning_tokens(self) -> float | None:
-        """The part of the output that was reasoning."""
+        """Reasoning output."""
         return self.amounts.get("reasoning")
 
     @property
     def seconds(self) -> float | None:
-        """Spent waiting for the model."""
+        """Seconds of waiting for the model."""
         return self.amounts.get("seconds")
 
     @property
     def cost(self) -> float | None:
-        """US dollars, a lower bound where any generation is unknown; None where no price is known."""
+        """US dollars, a lower bound if there are unknown generations; None without a price."""
         return self.amounts.get("cost")
 
     @property
     def tokens(self) -> float | None:
-        """Input and output together."""
+        """Input and output."""
         return all_tokens(self.input_tokens, self.output_tokens)
 
 
 def all_tokens(input_tokens: float | None, output_tokens: float | None) -> float | None:
-    """Return both together; None where either is unknown, as nothing unknown is taken for 0."""
+    """Return the sum; None if either is unknown."""
     return None if input_tokens is None or output_tokens is None else input_tokens + output_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The run was stopped in good order before its end."""
+    """A clean stop before the end of the run."""
 
     at: str
     reason: StopReason = StopReason.INTERRUPTED
@@ -107,7 +104,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class ProgramChange:
-    """The run was resumed with another program of the agent's than it had before, as its user allowed."""
+    """A resumption with a changed program of the agent, which the user allowed."""
 
     at: str
     program_sha256: str
@@ -115,7 +112,7 @@ class ProgramChange:
 
 @dataclass(frozen=True, slots=True)
 class AgentTurn:
-    """One turn of the agent that has ended."""
+    """An ended turn of the agent."""
 
     started_at: str
     ended_at: str
@@ -126,7 +123,7 @@ class AgentTurn:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a run went on. Times are ISO 8601 with an offset, as the journal has them."""
+    """The times of a run, ISO 8601 with an offset."""
 
     opened_at: str
     finished_at: str | None = None
@@ -134,23 +131,23 @@ class Timing:
     stops: tuple[Stop, ...] = ()
     agent_turns: tuple[AgentTurn, ...] = ()
     train_seconds: float = 0.0
-    """Wall time of the submissions' train episodes."""
+    """Wall time of train episodes."""
 
     @property
     def opened(self) -> datetime:
-        """When it was opened."""
+        """The time of opening."""
         return datetime.fromisoformat(self.opened_at)
 
     @property
     def finished(self) -> datetime | None:
-        """When it ended; None where it has not."""
+        """The time of the end; None before it."""
         return datetime.fromisoformat(self.finished_at) if self.finished_at else None
 
     @property
     def wall_seconds(self) -> float:
-        """Seconds between beginnings and ends; a piece that a crash ended has no known end and adds none."""
+        """Seconds that the run was played; intervals that a crash ended are not counted, as their end is unknown."""
         marks = [(datetime.fromisoformat(at), True) for at in (self.opened_at, *self.resumed_at)]
-        marks += [(datetime.fromisoformat(one.at), False) for one in self.stops]
+        marks += [(datetime.fromisoformat(stop.at), False) for stop in self.stops]
         marks += [(self.finished, False)] if self.finished else []
         seconds, began = 0.0, None
         for at, begins in sorted(marks, key=lambda mark: mark[0]):
@@ -162,54 +159,54 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSummary:
-    """Where the episode budget stands."""
+    """The episode budget and what was spent."""
 
     episodes: int
-    """The whole of it."""
+    """The whole budget."""
     spent: int
     submissions: int
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionSummary:
-    """One submission."""
+    """A submission in short."""
 
     submit_index: int
     status: SubmissionStatus
     checkpoint: str
     n_episodes: int
-    """Charged."""
+    """The number of charged episodes."""
     failed_episodes: int = 0
     train_mean: float | None = None
-    """None where no episode was played."""
+    """None if no episode was played."""
     validation_mean: float | None = None
-    """None where its checkpoint has not played all validation cases."""
+    """None unless its checkpoint has played all validation cases."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ended, as far as it has."""
+    """The result of a run; empty before its end."""
 
     status: RunStatus | None = None
     closed: CloseReason | None = None
     selected_submission: int | None = None
     validation_mean: float | None = None
-    """Of the selected checkpoint."""
+    """The selected checkpoint's."""
     score: float | None = None
     """As it was recorded."""
     standard_error: float | None = None
     """As it was recorded."""
     held_out_returns: tuple[float, ...] | None = None
-    """In the split's order; None while any is missing."""
+    """In the split's order; None until all are played."""
     success_rate: float | None = None
-    """Share of held-out episodes in which the policy succeeded; None where there is no success."""
+    """Share of held-out episodes in which the policy succeeded; None without a success rule."""
     held_out_failures: int = 0
-    """Held-out episodes in which the policy failed."""
+    """The number of held-out episodes in which the policy failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """All that ``run.json`` holds."""
+    """The contents of ``run.json``."""
 
     protocol_version: str
     run_id: str
@@ -219,7 +216,7 @@ class RunSummary:
     seed: int
     split: SplitSource
     experiment: str
-    """Its identity."""
+    """The experiment's id."""
     commitment: str
     fingerprint: Fingerprint
     isolation: IsolationSummary
@@ -228,14 +225,14 @@ class RunSummary:
     outcome: RunOutcome
     submissions: tuple[SubmissionSummary, ...] = ()
     usage: UsageSummary | None = None
-    """What went through the model's proxy; None where there was no such proxy."""
+    """Usage of the model proxy; None without one."""
     price: PriceSnapshot | None = None
     tool_usage: UsageSummary | None = None
-    """What the agent's own tool says that it used; None where it says nothing."""
+    """Usage as reported by the agent's own tool; None if it reports none."""
     program_changes: tuple[ProgramChange, ...] = ()
-    """Empty where the agent's program was the same throughout."""
+    """Empty if the agent's program never changed."""
     revealed: bool = False
-    """Whether its cases were revealed before it began."""
+    """Whether its cases were published before it was opened."""
 
     @property
     def is_finished(self) -> bool:
@@ -244,42 +241,42 @@ class RunSummary:
 
     @property
     def entry(self) -> str:
-        """What the run goes by in tables."""
+        """The name of the run's entry in tables."""
         return self.agent.entry
 
     @property
     def agent_error(self) -> str | None:
-        """How the agent failed in its last turn, in a line; None where it did not crash and was not ended as hung."""
+        """How the agent failed in its last turn, in one line; None unless it crashed or hung."""
         last = self.timing.agent_turns[-1] if self.timing.agent_turns else None
         return f"{last.end}: {last.message}" if last and last.end in {AgentEnd.CRASHED, AgentEnd.HUNG} else None
 
     @property
     def tokens(self) -> float | None:
-        """Input and output together: as the model's proxy counted, else as the agent's tool says; None of neither."""
-        return next((one.tokens for one in self._usages if one.tokens is not None), None)
+        """Input and output, from the model proxy or else from the agent's tool; None if unknown."""
+        return next((usage.tokens for usage in self._usages if usage.tokens is not None), None)
 
     @property
     def cost(self) -> float | None:
-        """US dollars, by the first of the same two that knows them."""
-        return next((one.cost for one in self._usages if one.cost is not None), None)
+        """US dollars, from the same sources."""
+        return next((usage.cost for usage in self._usages if usage.cost is not None), None)
 
     @property
     def held_out(self) -> Estimate | None:
-        """Mean of the held-out returns with its standard error; None where nothing was scored."""
+        """Mean of the held-out returns with its standard error; None without a score."""
         return estimate(self.outcome.held_out_returns) if self.outcome.held_out_returns else None
 
     @property
     def first_reached(self) -> int | None:
-        """The earliest submission with the selected checkpoint; None until one is selected."""
+        """The earliest submission with the selected checkpoint; None before the selection."""
         selected = self.outcome.selected_submission
         checkpoint = next((found.checkpoint for found in self.submissions if found.submit_index == selected), None)
         return next((found.submit_index for found in self._candidates if found.checkpoint == checkpoint), None)
 
     def row(self) -> dict[str, Any]:
-        """Return the run as one flat row: what results, exports and pages have of it, by the name of its column.
+        """Return the run as one flat row for results, exports and pages, keyed by column.
 
-        Names are those of the exported table, where it has the column. Texts and mappings that a run doesn't have are
-        empty, numbers that are not known are None, and times are texts as the event log has them.
+        Column names are those of the exported table. Missing texts and mappings are empty, unknown numbers None, and
+        times are ISO 8601 texts.
         """
         task, agent, outcome, timing = self.task, self.agent, self.outcome, self.timing
         environment, budget, usage = task.environment, task.budget, self.usage or UsageSummary({})
@@ -364,7 +361,7 @@ class RunSummary:
 
     @property
     def _usages(self) -> tuple[UsageSummary, ...]:
-        return tuple(one for one in (self.usage, self.tool_usage) if one is not None)
+        return tuple(usage for usage in (self.usage, self.tool_usage) if usage is not None)
 
 
 def _count(amount: float | None) -> int | None:
