@@ -248,9 +248,14 @@ subprocess.run(["./judge", "submit", "0-1"], check=True)
 
 
 def test_unknown_limit() -> None:
-    """A limit that there is none of, or no whole number, is refused with those that there are."""
-    for options in ({"memory": 5}, {"memory_mb": 0}, {"memory_mb": "5"}, {"processes": True}):
-        with pytest.raises(UsageError, match=r"memory_mb.*processes"):
+    """An unknown limit is refused with the known ones, an invalid value with its limit."""
+    for options, names in (
+        ({"memory": 5}, r"memory_mb.*processes"),
+        ({"memory_mb": 0}, "memory_mb"),
+        ({"memory_mb": "5"}, "memory_mb"),
+        ({"processes": True}, "processes"),
+    ):
+        with pytest.raises(UsageError, match=names):
             make(AgentConfig("command", options=options, command=("true",)))
 
 

@@ -13,7 +13,7 @@ def test_environments(shell: Shell) -> None:
 
     assert left.code == 0
     assert "…" not in left.out
-    assert re.search(r"half_cheetah .* -285\.13 .* 4,191\.81", left.out)
+    assert re.search(r"half_cheetah .* -285\.13 .* 5,367\.32", left.out)
     assert all(re.search(rf"^ *{name} ", left.out, re.MULTILINE) for name in catalog.names())
     assert ESCAPE not in left.out
 

@@ -187,7 +187,7 @@ def test_an_unbounded_box_ends_with_its_dtype(dtype: str, largest: float) -> Non
     action, clipped = read(np.array([largest]))
 
     assert (action.tolist(), clipped) == ([largest], False)
-    with pytest.raises(InvalidAction, match=f"that {dtype}, the dtype of the space, can't hold"):
+    with pytest.raises(InvalidAction, match=f"that {dtype}, the dtype of the space, can.t represent"):
         read(np.array([1e300]))
 
 

@@ -50,14 +50,14 @@ def test_nothing_else_reaches_the_disk_for_good() -> None:
         "environments/description.py",
         "packs/installer.py",
     }
-    allowed = {"records/durable.py", *no_record}
+    allowed = {"records/atomic.py", *no_record}
     found = {
         f"{path.relative_to(source)}: {line.strip()}"
         for path in source.rglob("*.py")
         if str(path.relative_to(source)) not in allowed and not path.is_relative_to(source / "export")
         for line in path.read_text(encoding="utf-8").splitlines()
         for word in words
-        if word in line and "durable." not in line
+        if word in line and "atomic." not in line
     }
 
     assert found == set()
