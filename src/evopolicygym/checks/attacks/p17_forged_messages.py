@@ -8,7 +8,11 @@ import json
 import os
 import struct
 
-BODIES = ({"type": "action", "action": 0}, {"type": "done", "reward": 1e9, "score": 1e9}, {"returns": [1e9], "ok": True})
+BODIES = (
+    {"type": "action", "action": 0},
+    {"type": "done", "reward": 1e9, "score": 1e9},
+    {"returns": [1e9], "ok": True},
+)
 
 
 def forged_messages():

@@ -45,7 +45,9 @@ class Policy:
             for name, (command, argument) in COMMANDS.items():
                 for spelled in (command, command | UPPER):
                     given = ctypes.addressof(hint) if argument is None else argument
-                    report_success(f"{name} {path}", LIBC.syscall(FCNTL, file, ctypes.c_ulong(spelled), ctypes.c_ulong(given)))
+                    report_success(
+                        f"{name} {path}", LIBC.syscall(FCNTL, file, ctypes.c_ulong(spelled), ctypes.c_ulong(given))
+                    )
         name = random.__file__.encode()
         report_success("setxattr", LIBC.syscall(SETXATTR, name, b"user.mark", b"1", 1, 0))
         report_success("setxattrat", LIBC.syscall(SETXATTRAT, -100, name, 0, b"user.mark", hint, 16))
