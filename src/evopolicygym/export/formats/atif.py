@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
 from evopolicygym.export.tables import RunTables
+from evopolicygym.records.conversation import ConversationStep, StepSource
 from evopolicygym.records.run_document import summary_of
-from evopolicygym.records.transcripts.readers import READERS, UNREADABLE, Transcript, read_transcript
-from evopolicygym.records.transcripts.steps import ConversationStep, StepSource
+from evopolicygym.records.transcripts import READERS, UNREADABLE, Transcript, read_transcript
 from evopolicygym.version import __version__
 
 VERSION = "ATIF-v1.8"
