@@ -23,8 +23,8 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd, Workspace
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import AgentEnded, Event
 from evopolicygym.core.finding import Finding
-from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
+from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records import journal

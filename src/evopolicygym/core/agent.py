@@ -72,8 +72,8 @@ class PriceSnapshot:
     def highest_rates(self, tokens_in: int) -> tuple[float, float]:
         """Return the most that a token in and a token out can cost, in a request with at most so much input."""
         rates = [self.rates, *(tier.rates for tier in self.tiers if tokens_in > tier.above)]
-        of_input = max(max(one.input, one.cached_input or 0.0, one.cache_write or 0.0) for one in rates)
-        return of_input / PER, max(one.output for one in rates) / PER
+        of_input = max(max(rate.input, rate.cached_input or 0.0, rate.cache_write or 0.0) for rate in rates)
+        return of_input / PER, max(rate.output for rate in rates) / PER
 
 
 OUTSIDE = "outside"

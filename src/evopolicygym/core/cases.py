@@ -71,7 +71,7 @@ def derive(secret: bytes, environment: str, bits: int = SHORT_SEED_BITS) -> Case
         chosen = []
         for index in range(size):
             candidates = _candidates(secret, environment, split, index, bits)
-            seed = next(one for one in candidates if one >> (bits - SHORT_SEED_BITS) not in taken)
+            seed = next(candidate for candidate in candidates if candidate >> (bits - SHORT_SEED_BITS) not in taken)
             taken.add(seed >> (bits - SHORT_SEED_BITS))
             chosen.append(seed)
         seeds[split] = tuple(chosen)

@@ -96,7 +96,7 @@ def _adapter(settings: _Settings) -> TypeAdapter[Any]:
 
 
 def _problems(error: ValidationError) -> tuple[DecodingProblem, ...]:
-    found = error.errors(include_url=False)
     return tuple(
-        DecodingProblem(tuple(map(str, one["loc"][1:])), one["msg"], one["type"], one["input"]) for one in found
+        DecodingProblem(tuple(map(str, item["loc"][1:])), item["msg"], item["type"], item["input"])
+        for item in error.errors(include_url=False)
     )

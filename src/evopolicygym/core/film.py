@@ -1,7 +1,4 @@
-"""A film of one episode, as data: what is known of the pictures, and whether they show what was recorded.
-
-How one is made is described in ``rollout/films/camera.py``, nor where it lies (``records/films.py``).
-"""
+"""Films of episodes as data: the properties of the pictures, and whether they show the recorded episode."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,38 +11,38 @@ from evopolicygym.core.cases import Split
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Some of a film's frames side by side on one picture, in reading order, each with its step's number."""
+    """A contact sheet: some frames of a film as tiles of a picture, in reading order."""
 
     columns: int
     rows: int
     tile_width: int
     tile_height: int
     steps: tuple[int, ...]
-    """How many steps had been played where each tile was drawn; 0 shows what the reset gave."""
+    """Number of steps played at each tile; 0 is the reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """What came of playing an episode's actions again before a camera."""
+    """The result of filming an episode, by playing its actions again."""
 
     frames: int
-    """Frame k shows what step ``min(k * steps_per_frame, length)`` led to; frame 0 what the reset gave."""
+    """Frame k shows the state after step ``min(k * steps_per_frame, length)``; frame 0 the reset."""
     steps_per_frame: int
     fps: float
-    """As it is written: frame k is shown from ``k / fps`` seconds on."""
+    """Frame k is shown from ``k / fps`` seconds on."""
     width: int
     height: int
     length: int
     """Steps played."""
     episode_return: float
     trajectory_sha256: str
-    """As in ``core.rollout.Episode``, of what was seen while it was filmed."""
+    """As in ``core.rollout.Episode``, of the filmed episode."""
     sheet: Sheet | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedEpisode:
-    """What the run's journal says of the episode."""
+    """The episode according to the run's event log."""
 
     length: int
     episode_return: float
@@ -60,20 +57,20 @@ class Film:
     submit_index: int
     checkpoint: str
     case: int
-    """The case's place: of a submission's train episodes, or in its hidden split."""
+    """Index of the case: among a submission's train episodes, or in its hidden split."""
     shot: Shot
     recorded: RecordedEpisode | None
-    """None for an episode that the run never played, such as a held-out case of a checkpoint that was not selected."""
+    """None for an episode that the run didn't play, such as a held-out case of a checkpoint that was not selected."""
     same: bool | None
-    """Whether the film shows what was recorded, bit for bit; None where nothing was and it is true to its replay."""
+    """Whether the film shows the recorded episode, bit for bit; None if it was not recorded."""
     played_again: bool
-    """Whether the policy chose the actions anew, as they were not recorded."""
+    """Whether the policy chose the actions again, since they were not recorded."""
     doubt: str = ""
-    """What may explain a difference: the versions that are others here than the run's."""
+    """A possible reason for a difference: versions that differ from the run's."""
 
 
 class NoFilm(StrEnum):
-    """Why an agent's film is not there. It is given no more reason: what a renderer says holds paths of the host."""
+    """Why an agent's film is missing. Agents get no more details, since renderers' messages have paths of the host."""
 
     NO_CAMERA = "this machine can't film: a renderer or a package for it is missing"
     FAILED = "the renderer failed"
@@ -83,24 +80,24 @@ class NoFilm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilmJob:
-    """One recorded episode that is to be filmed. Holds a seed, so it never leaves the trusted side."""
+    """A recorded episode to be filmed. It contains a seed, so it never leaves the trusted side."""
 
     seed: int
     actions: Path
-    """The episode's directory, as ``records/trajectories.py`` writes it."""
+    """The episode's directory."""
     length: int
-    """Steps that were recorded."""
+    """Number of recorded steps."""
     target: Path
-    """Where the film is written."""
+    """Path of the film."""
     sheet: Path
-    """Where its contact sheet is written, as a PNG."""
+    """Path of its contact sheet, a PNG."""
 
 
 class Camera(Protocol):
     """Films episodes of one environment."""
 
     def film(self, job: FilmJob, advanced: Callable[[int], None]) -> Shot:
-        """Film one episode; ``advanced`` is passed how many steps were drawn, and what it raises ends the film.
+        """Film an episode; ``advanced`` is called with the number of steps drawn, and may raise to stop the film.
 
-        Raises ``UsageError`` where nothing can be filmed here, and whatever else comes of a renderer that fails.
+        Raises ``UsageError`` if nothing can be filmed here, and any exception of a failing renderer.
         """

@@ -185,8 +185,8 @@ class Pack:
 
     def task(self, name: str) -> PackTask | None:
         """Return the task of a name, or the first one of an id; None where there is none."""
-        exact = (one for one in self.tasks if one.name == name)
-        return next(exact, None) or next((one for one in self.tasks if one.id == name), None)
+        exact = (task for task in self.tasks if task.name == name)
+        return next(exact, None) or next((task for task in self.tasks if task.id == name), None)
 
 
 def task_name(gymnasium_id: str, variant: str = "") -> str:
@@ -251,4 +251,4 @@ class PackRecord:
 
     def task(self, name: str) -> CheckedTask | None:
         """Return what came of a task; None where it wasn't played."""
-        return next((one for one in self.tasks if one.name == name), None)
+        return next((task for task in self.tasks if task.name == name), None)

@@ -1,6 +1,6 @@
-"""Names to things: a name in a config is a file's name in its room, an entry point, or ``package.module:Class``.
+"""Registries of plug-ins: a name is a module of a package, an entry point, or ``package.module:Class``.
 
-A module is imported only when its name is asked for, so optional dependencies load late.
+A module is imported only when it is loaded by name, so that optional dependencies load late.
 """
 
 from dataclasses import dataclass
@@ -14,31 +14,31 @@ from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError, desc
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """One kind of thing that can be named."""
+    """The plug-ins of one kind."""
 
     kind: str
-    """What a person calls it, such as ``agent``."""
+    """Its name in messages, such as ``agent``."""
     package: str
-    """The folder whose files, all of them, are the built-in names."""
+    """The package whose modules are the built-in names."""
     group: str
-    """The entry-point group by which other distributions add names."""
+    """The entry-point group of other distributions."""
     attribute: str
-    """What a module of the room must define."""
+    """The attribute of a module that is the plug-in."""
     from_outside: str = "Class"
-    """What stands after the colon of a name from outside, as a person is shown it."""
+    """Placeholder in messages for the attribute of a name such as ``package.module:Class``."""
 
     def names(self) -> list[str]:
-        """Return every name that answers, sorted; those of other distributions included."""
-        room = import_module(self.package)
-        files = {info.name for info in iter_modules(room.__path__)}
-        return sorted(files | self.installed().keys())
+        """Return all names, sorted; those of other distributions included."""
+        package = import_module(self.package)
+        modules = {info.name for info in iter_modules(package.__path__)}
+        return sorted(modules | self.installed().keys())
 
     def installed(self) -> dict[str, EntryPoint]:
-        """Return the entry points by which other distributions add names, each by its name; none is loaded."""
+        """Return the entry points of other distributions by name, without loading them."""
         return {point.name: point for point in reversed(tuple(entry_points(group=self.group)))}
 
-    def load(self, name: str) -> Any:  # noqa: ANN401 - a class or a function, as the kind has it
-        """Return what a name stands for; raise ``UnknownName`` or ``MissingExtra``."""
+    def load(self, name: str) -> Any:  # noqa: ANN401 - a class or a function
+        """Return the plug-in with a name; raise ``UnknownName``, ``MissingExtra`` or ``UsageError``."""
         if ":" in name:
             return self._from_outside(name)
         if point := self.installed().get(name):
@@ -59,8 +59,8 @@ class Registry:
             return getattr(import_module(module), attribute)
         except (ImportError, AttributeError, ValueError, TypeError) as error:
             raise UsageError(
-                f"The {self.kind} {name!r} can't be loaded: {error}. A name from outside is written "
-                f"package.module:{self.from_outside}, and the package must be importable."
+                f"The {self.kind} {name!r} can't be loaded: {error}. Expected package.module:{self.from_outside} of an "
+                f"importable package."
             ) from error
         except Exception as error:
             raise UsageError(f"The {self.kind} {name!r} can't be loaded: {described(error)}.") from error

@@ -153,7 +153,7 @@ class RunState:
     @property
     def films_left(self) -> int:
         """Films that the agent may still ask for; one that could not be made costs none."""
-        asked = (one.published.filmed if one.published else len(one.charged.films) for one in self.submissions)
+        asked = (item.published.filmed if item.published else len(item.charged.films) for item in self.submissions)
         return self.opened.task.films - sum(asked)
 
     @property
@@ -200,14 +200,14 @@ class RunState:
     @property
     def checkpoints(self) -> tuple[str, ...]:
         """The different checkpoints among the candidates, in the order in which they were first submitted."""
-        return tuple(dict.fromkeys(one.charged.checkpoint for one in self.candidates))
+        return tuple(dict.fromkeys(submission.charged.checkpoint for submission in self.candidates))
 
     @property
     def promising(self) -> tuple[str, ...]:
         """The same, those with the best mean train return first, of equals the first submitted."""
         returns: dict[str, list[float]] = {name: [] for name in self.checkpoints}
-        for one in self.candidates:
-            returns[one.charged.checkpoint] += one.returns
+        for submission in self.candidates:
+            returns[submission.charged.checkpoint] += submission.returns
         return tuple(sorted(returns, key=lambda name: nan_last_key(estimate(returns[name]).mean), reverse=True))
 
     @property
@@ -217,11 +217,11 @@ class RunState:
 
     def by_key(self, key: str) -> SubmissionState | None:
         """Return the submission that a client named so, or None."""
-        return next((one for one in self.submissions if key and one.charged.key == key), None)
+        return next((submission for submission in self.submissions if key and submission.charged.key == key), None)
 
     def rollout(self, split: Split, checkpoint: str) -> HiddenRollout:
         """Return what a checkpoint has played of a hidden split; nothing so far where it hasn't begun."""
-        found = (one for one in self.hidden if one.split is split and one.checkpoint == checkpoint)
+        found = (rollout for rollout in self.hidden if rollout.split is split and rollout.checkpoint == checkpoint)
         return next(found, HiddenRollout(split, checkpoint, (None,) * self.cases(split)))
 
     def cases(self, split: Split) -> int:
@@ -249,14 +249,14 @@ class RunState:
 
     def first_with(self, checkpoint: str) -> SubmissionState:
         """Return the earliest candidate with this checkpoint: hidden evaluation repeats its context."""
-        return next(one for one in self.candidates if one.charged.checkpoint == checkpoint)
+        return next(candidate for candidate in self.candidates if candidate.charged.checkpoint == checkpoint)
 
     def choice(self) -> Candidate | None:
         """Return what selection yields from the validation played; None where nothing is a candidate."""
         return select(
-            Candidate(one.index, estimate(rollout.returns).mean)
-            for one in self.candidates
-            if not (rollout := self.rollout(Split.VALIDATION, one.charged.checkpoint)).missing
+            Candidate(candidate.index, estimate(rollout.returns).mean)
+            for candidate in self.candidates
+            if not (rollout := self.rollout(Split.VALIDATION, candidate.charged.checkpoint)).missing
         )
 
     def held_out(self) -> Estimate | None:
@@ -378,7 +378,7 @@ def _trained(state: RunState, event: EpisodePlayed) -> RunState:
 def _evaluated(state: RunState, event: EpisodePlayed) -> RunState:
     if event.split is Split.VALIDATION:
         _require(state.stage is Stage.CLOSED, "Validation was played while it was not its time.")
-        known = any(one.charged.checkpoint == event.checkpoint for one in state.candidates)
+        known = any(candidate.charged.checkpoint == event.checkpoint for candidate in state.candidates)
         _require(known, "Validation was played with a checkpoint that is no candidate.")
     else:
         _require(state.stage is Stage.SELECTED, "Held-out cases were played while it was not their time.")
@@ -386,7 +386,7 @@ def _evaluated(state: RunState, event: EpisodePlayed) -> RunState:
         _require(chosen, "Held-out cases were played with a checkpoint that was not selected.")
     before = state.rollout(event.split, event.checkpoint)
     now = replace(before, episodes=_filled(before.episodes, event))
-    return replace(state, hidden=(*(one for one in state.hidden if one is not before), now))
+    return replace(state, hidden=(*(rollout for rollout in state.hidden if rollout is not before), now))
 
 
 def _published(state: RunState, event: SubmissionPublished) -> RunState:
@@ -419,7 +419,8 @@ def _closed(state: RunState, event: RunClosed) -> RunState:
 
 def _selected(state: RunState, event: CheckpointSelected) -> RunState:
     _require(state.stage is Stage.CLOSED, "A checkpoint was selected while it was not the time.")
-    unplayed = any(state.rollout(Split.VALIDATION, one.charged.checkpoint).missing for one in state.candidates)
+    checkpoints = (candidate.charged.checkpoint for candidate in state.candidates)
+    unplayed = any(state.rollout(Split.VALIDATION, checkpoint).missing for checkpoint in checkpoints)
     _require(not unplayed, "A checkpoint was selected before validation was complete.")
     best = state.choice()
     if best is None or best.submit_index != event.submit_index:

@@ -150,7 +150,7 @@ class Timing:
     def wall_seconds(self) -> float:
         """Seconds between beginnings and ends; a piece that a crash ended has no known end and adds none."""
         marks = [(datetime.fromisoformat(at), True) for at in (self.opened_at, *self.resumed_at)]
-        marks += [(datetime.fromisoformat(one.at), False) for one in self.stops]
+        marks += [(datetime.fromisoformat(stop.at), False) for stop in self.stops]
         marks += [(self.finished, False)] if self.finished else []
         seconds, began = 0.0, None
         for at, begins in sorted(marks, key=lambda mark: mark[0]):
@@ -256,12 +256,12 @@ class RunSummary:
     @property
     def tokens(self) -> float | None:
         """Input and output together: as the model's proxy counted, else as the agent's tool says; None of neither."""
-        return next((one.tokens for one in self._usages if one.tokens is not None), None)
+        return next((usage.tokens for usage in self._usages if usage.tokens is not None), None)
 
     @property
     def cost(self) -> float | None:
         """US dollars, by the first of the same two that knows them."""
-        return next((one.cost for one in self._usages if one.cost is not None), None)
+        return next((usage.cost for usage in self._usages if usage.cost is not None), None)
 
     @property
     def held_out(self) -> Estimate | None:
@@ -364,7 +364,7 @@ class RunSummary:
 
     @property
     def _usages(self) -> tuple[UsageSummary, ...]:
-        return tuple(one for one in (self.usage, self.tool_usage) if one is not None)
+        return tuple(usage for usage in (self.usage, self.tool_usage) if usage is not None)
 
 
 def _count(amount: float | None) -> int | None:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from evopolicygym.core.errors import SandboxError, UnknownName
-from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.registry import Registry
+from evopolicygym.core.rollout import Isolation
 from evopolicygym.sandbox.base import Backend, Guarantee, ProgramBackend, ProgramSandbox, SandboxFeature
 from evopolicygym.sandbox.program.plain import PlainPrograms
 from evopolicygym.sandbox.seccomp import policy_filter
