@@ -25,7 +25,7 @@ from evopolicygym.analysis.published.score_tables import ANCHOR, paper
 from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.runs.anchors import CASES, AnchorKind, measure_anchors, measure_repeated
 from evopolicygym.specs import catalog
-from evopolicygym.specs.anchor_lines import anchor_line
+from evopolicygym.specs.catalog import anchor_line
 
 ROOT = Path(__file__).resolve().parent.parent
 SPECS = ROOT / "src" / "evopolicygym" / "specs"

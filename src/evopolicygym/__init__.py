@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from evopolicygym.api.serve import ServedSession, serve
     from evopolicygym.api.suite import run_suite
     from evopolicygym.api.verify import check_agent, check_environment, check_executor, check_sandbox, post_hoc, verify
-    from evopolicygym.export.schema.rows import EpisodeRow, SubmissionRow
-    from evopolicygym.export.schema.tables import load_runs
+    from evopolicygym.export.schema import EpisodeRow, SubmissionRow
+    from evopolicygym.export.tables import load_runs
 
 _MODULES = {
-    "EpisodeRow": "export.schema.rows",
+    "EpisodeRow": "export.schema",
     "Evaluator": "agents.kit.evaluator",
     "Feedback": "agents.kit.session",
     "Run": "api.run",
     "RunInterrupted": "api.play",
     "ServedSession": "api.serve",
     "Session": "agents.kit.session",
-    "SubmissionRow": "export.schema.rows",
+    "SubmissionRow": "export.schema",
     "audit": "api.diagnosis",
     "bundle": "api.outputs",
     "check_agent": "api.verify",
@@ -54,7 +54,7 @@ _MODULES = {
     "load_bare_environment": "api.listing",
     "load_environment": "api.listing",
     "load_run": "api.run",
-    "load_runs": "export.schema.tables",
+    "load_runs": "export.tables",
     "post_hoc": "api.verify",
     "resume": "api.play",
     "run": "api.play",

@@ -10,7 +10,7 @@ import pytest
 
 import evopolicygym
 from evopolicygym.core.errors import StorageError, UsageError
-from evopolicygym.export.schema.rows import SubmissionRow
+from evopolicygym.export.schema import SubmissionRow
 from evopolicygym.runs import experiment
 from records_of_runs import changed, real_document, write
 from shell import Shell

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from attacked import AttackedRun, SubmissionOutcome, attacked_run
-from evopolicygym.checks.attack_suite import LIMITS, Attack, attack, attacks
+from evopolicygym.checks.sandbox import LIMITS, Attack, attack, attacks
 from evopolicygym.rollout.policy_monitor import CUT_MARK
 
 EACH = [pytest.param(one, id=one.id, marks=[pytest.mark.needs_root] * bool(one.guarantees)) for one in attacks()]

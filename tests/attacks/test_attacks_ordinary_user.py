@@ -9,9 +9,9 @@ pytestmark = pytest.mark.needs_root
 PROGRAM = """
 import json, sys
 from evopolicygym.specs.catalog import load
-from evopolicygym.checks.attack_suite import run_attacks
-from evopolicygym.checks.attack_suite import attack, read
-which = [read(name) if "\\n" in name else attack(name) for name in sys.argv[1:]]
+from evopolicygym.checks.sandbox import run_attacks
+from evopolicygym.checks.sandbox import attack, parse_attack
+which = [parse_attack(name) if "\\n" in name else attack(name) for name in sys.argv[1:]]
 for verdict in run_attacks("bubblewrap", load("cartpole"), which):
     print(json.dumps([verdict.attack.id, verdict.outcome.endings, verdict.outcome.faults(verdict.attack)]))
 """

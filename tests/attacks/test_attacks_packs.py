@@ -8,7 +8,7 @@ import pytest
 
 import own_pack
 from attacked import AttackedRun, attacked_run
-from evopolicygym.checks.attack_suite import Attack, attacks
+from evopolicygym.checks.sandbox import Attack, attacks
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.runs.asked_environment import asked_environment
 from installed_packs import installed_packs

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from attacked import AttackedRun, attacked_run
-from evopolicygym.checks.attack_suite import Attack, attacks
+from evopolicygym.checks.sandbox import Attack, attacks
 from evopolicygym.sandbox.backends.process import Backend
 
 pytestmark = pytest.mark.nightly

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from attacked import LEAK_LINE, AttackedRun, attacked_run
-from evopolicygym.checks.attack_suite import DECOYS_FILE, OK, Attack, attacks
+from evopolicygym.checks.sandbox import DECOYS_FILE, OK, Attack, attacks
 from whole_runs import all_seeds, numbers
 
 SNOOP = """
@@ -51,7 +51,7 @@ def check(run: AttackedRun, source: str) -> str:
     for path in run.paths.system.iterdir():
         path.unlink()
     (run.paths.system / "policy.py").write_text(source)
-    run.decoys.lay(run.paths.system)
+    run.decoys.write_addresses(run.paths.system)
     return json.dumps(run.ask("/check", {}))
 
 

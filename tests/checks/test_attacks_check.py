@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.checks import attack_suite, inspection
-from evopolicygym.checks.attack_suite import OK, attack, attacks, run_attacks
+from evopolicygym.checks import inspection, sandbox
+from evopolicygym.checks.sandbox import OK, attack, attacks, run_attacks
 from evopolicygym.checks.sandbox import _word as shown
 from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
@@ -25,14 +25,14 @@ from shell import Shell
 PROGRAM = """
 import sys
 from evopolicygym.cli.main import main
-from evopolicygym.checks import attack_suite, inspection
-from evopolicygym.checks.attack_suite import attack
+from evopolicygym.checks import inspection, sandbox
+from evopolicygym.checks.sandbox import attack
 from evopolicygym.core.task import Limits
 names = sys.argv.pop(1).split(",")
 if names != [""]:
     chosen = [attack(name) for name in names]
-    attack_suite.attacks = lambda: chosen
-    attack_suite.LIMITS = Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0)
+    sandbox.attacks = lambda: chosen
+    sandbox.LIMITS = Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0)
     inspection.GONE_S = 60.0
 main()
 """
@@ -49,7 +49,7 @@ class Leaky(none.Backend):
 @pytest.fixture(autouse=True)
 def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have nothing run out of time in this process, however busy the machine."""
-    monkeypatch.setattr(attack_suite, "LIMITS", Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0))
+    monkeypatch.setattr(sandbox, "LIMITS", Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0))
     monkeypatch.setattr(inspection, "GONE_S", PATIENCE_S)
 
 
@@ -123,7 +123,7 @@ def test_a_verdict_says_all_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}{os.pathsep}{SUPPORT}", prepend=os.pathsep)
     (verdict,) = run_attacks(f"{__name__}:Leaky", catalog.load("cartpole"), [attack("P06")])
 
-    assert not verdict.held
+    assert not verdict.is_safe
     assert verdict.broken
     assert any(fault.startswith("LEAK: variable PYTHONPATH holds /") for fault in verdict.faults)
 

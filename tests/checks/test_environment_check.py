@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.checks.environment import check
-from evopolicygym.checks.environment_contract import examine, trace, trace_elsewhere
+from evopolicygym.checks.environment import check, examine, trace, trace_elsewhere
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.task import EnvironmentSpec, Success, SuccessRule, TaskKind

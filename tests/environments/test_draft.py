@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import own_pack
-from evopolicygym.checks.environment_contract import examine
+from evopolicygym.checks.environment import examine
 from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.environments.draft import GUESSED_STEPS, draft, file_name
 from evopolicygym.specs import catalog

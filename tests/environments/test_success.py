@@ -10,7 +10,7 @@ from evopolicygym.core.event import EpisodePlayed
 from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.task import Success, SuccessRule
 from evopolicygym.environments.environment import Environment
-from evopolicygym.export.schema.tables import load_runs
+from evopolicygym.export.tables import load_runs
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary, success_rate

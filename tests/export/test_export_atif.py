@@ -15,7 +15,7 @@ from atif_rules import TrajectoryRules
 from evopolicygym.agents.base import AGENTS
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.export.exporters import ExportResult, export
-from evopolicygym.records.transcripts.readers import READERS, UNREADABLE
+from evopolicygym.records.transcripts import READERS, UNREADABLE
 from exported import recorded
 from fakes import opening, submitted
 from places import ROOT, SUPPORT

@@ -18,9 +18,8 @@ from pyarrow import parquet
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import MissingExtra, RecordError, UnknownName, UsageError
 from evopolicygym.export.exporters import EXPORTERS, export
-from evopolicygym.export.schema.columns import ColumnSchema, ValueKind, columns
-from evopolicygym.export.schema.rows import STEPS, TABLES
-from evopolicygym.export.schema.tables import Runs, find, load_runs
+from evopolicygym.export.schema import STEPS, TABLES, ColumnSchema, ValueKind, columns
+from evopolicygym.export.tables import Runs, find, load_runs
 from exported import fields, film, recorded, small_run
 from fakes import opening, submitted
 from simulators import spec

@@ -17,7 +17,7 @@ from evopolicygym.core.spaces import Box, to_schema
 from evopolicygym.environments.spaces import from_gymnasium
 from evopolicygym.export.exporters import export
 from evopolicygym.export.formats.minari import plain, to_gymnasium
-from evopolicygym.export.schema.tables import find, load_runs
+from evopolicygym.export.tables import find, load_runs
 from evopolicygym.specs import catalog
 from exported import film, recorded, small_run
 from fakes import charged, opening, published, trained

@@ -16,9 +16,8 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted
-from evopolicygym.export.schema.columns import columns, markdown
-from evopolicygym.export.schema.rows import TABLES
-from evopolicygym.export.schema.tables import Runs
+from evopolicygym.export.schema import TABLES, columns, markdown
+from evopolicygym.export.tables import Runs
 from evopolicygym.runs import experiment
 from exported import fields, film, recorded
 from fakes import TIME, charged, opening, submitted, trained, whole_run

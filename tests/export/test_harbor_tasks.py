@@ -12,7 +12,7 @@ import pytest
 from evopolicygym import references
 from evopolicygym.api.outputs import export_harbor
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.export.harbor.judge_image import WHEEL, constraints
+from evopolicygym.export.harbor import WHEEL, constraints
 from evopolicygym.runs.suites.suite import load as load_suite
 from evopolicygym.specs import catalog
 from evopolicygym.version import __version__
@@ -106,7 +106,7 @@ def test_the_judges_wheel_is_this_package(suite: Path, tmp_path: Path) -> None:
 
 def test_a_package_that_was_not_installed_so_is_not_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkout that has moved on since it was installed doesn't say what it needs."""
-    monkeypatch.setattr("evopolicygym.export.harbor.judge_image.__version__", "9.9")
+    monkeypatch.setattr("evopolicygym.export.harbor.__version__", "9.9")
 
     with pytest.raises(UsageError, match=rf"9\.9.*{__version__}"):
         constraints("core16")

@@ -78,7 +78,7 @@ def test_a_streamed_list(monkeypatch: pytest.MonkeyPatch) -> None:
     meter.feed(json.dumps(chunks).encode())
 
     assert meter.finish(whole=True) == Usage(5, 0, None, 3, 0)
-    monkeypatch.setattr(module, "LONGEST", 10)
+    monkeypatch.setattr(module, "MAX_EVENT_BYTES", 10)
     meter = AnswerMeter(ApiFormat.GEMINI, "application/json")
     meter.feed(json.dumps(chunks).encode())
 
@@ -87,7 +87,7 @@ def test_a_streamed_list(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_endless_line_costs_no_more_than_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line too long to keep is passed over, and those after it are read."""
-    monkeypatch.setattr(module, "LONGEST", 2000)
+    monkeypatch.setattr(module, "MAX_EVENT_BYTES", 2000)
     meter = AnswerMeter(ApiFormat.RESPONSES, STREAM)
     meter.feed(b"data: " + b"x" * 5000)
     meter.feed(b"x\n\n" + stream_of(ApiFormat.RESPONSES))

@@ -20,7 +20,7 @@ from evopolicygym.model_proxy.worst_case import (
     DEFAULT_OUTPUT,
     IMAGE_TOKENS,
     LEAST_OUTPUT,
-    SERVERS_OWN,
+    SERVER_TOKENS,
     priced_headers,
     with_output,
     worst_case,
@@ -87,7 +87,7 @@ def limited(directory: Path, max_cost: float, **changes: Any) -> Any:
 
 def most(n_bytes: int, output: int) -> float:
     """Return the US dollars that a request costs at most."""
-    return ((n_bytes + SERVERS_OWN) * 2 + output * 100) / 1_000_000
+    return ((n_bytes + SERVER_TOKENS) * 2 + output * 100) / 1_000_000
 
 
 def sent(door: OpenDoor) -> list[Json]:
@@ -143,7 +143,7 @@ def test_the_field_that_a_server_heeds() -> None:
         body = {"messages": [], "max_tokens": 70, "max_completion_tokens": 50}
         worst = worst_case(ApiFormat.CHAT, "/v1/chat/completions", body, 100)
 
-        assert worst == Usage(input=100 + SERVERS_OWN, output=50)
+        assert worst == Usage(input=100 + SERVER_TOKENS, output=50)
         assert with_output(ApiFormat.CHAT, body, 50, base_url)
         assert body == {"messages": [], name: 50}
         assert not with_output(ApiFormat.CHAT, body, 50, base_url)
@@ -161,7 +161,7 @@ def test_an_image_counts_whatever_its_bytes() -> None:
         body = {"max_tokens": 5, "messages": [{"role": "user", "content": [block]}]}
         worst = worst_case(ApiFormat.MESSAGES, "/v1/messages", body, 5000)
 
-        assert worst == Usage(input=5000 - 4000 + IMAGE_TOKENS + SERVERS_OWN, output=5)
+        assert worst == Usage(input=5000 - 4000 + IMAGE_TOKENS + SERVER_TOKENS, output=5)
 
 
 def test_a_request_that_is_too_dear_is_not_sent(tmp_path: Path) -> None:

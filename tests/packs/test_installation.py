@@ -13,8 +13,7 @@ import pytest
 import own_pack
 from evopolicygym.core.errors import UsageError
 from evopolicygym.packs.installation import InstalledPack, foreign_command, installed, packs_directory, write_document
-from evopolicygym.packs.installer import CONTENTS, install, remove
-from evopolicygym.packs.other_python import find_python, fits
+from evopolicygym.packs.installer import CONTENTS, find_python, fits, install, remove
 from evopolicygym.specs import pack_catalog
 
 ADAPTER = "evopolicygym.environments.adapters"

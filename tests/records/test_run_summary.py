@@ -11,8 +11,7 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import SCHEMA
 from evopolicygym.core.run_summary import RunSummary, UsageSummary
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.export.schema.columns import columns
-from evopolicygym.export.schema.rows import RunRow
+from evopolicygym.export.schema import RunRow, columns
 from evopolicygym.records.journal import decode_event, encode_event
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

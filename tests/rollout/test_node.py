@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.checks import crash_isolation
-from evopolicygym.checks.executor import POLICIES, compared
+from evopolicygym.checks.executor import POLICIES, compare
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.rollout import EpisodeJob, ExecutorInfo
 from evopolicygym.records import checkpoints
@@ -184,7 +184,7 @@ def make_forgetful(config: ExecutorConfig) -> LocalExecutor:
 @pytest.mark.nightly
 def test_parity_finds_nothing_where_a_simulator_is_killed_once() -> None:
     """The simulator that is killed in its first attempt plays in its second, though its worker is another one."""
-    grounds, played = compared("local", "", crash_isolation.spec(""), {"plays": POLICIES["plays"]})
+    grounds, played = compare("local", "", crash_isolation.spec(""), {"plays": POLICIES["plays"]})
 
     assert (grounds.ok, played.ok) == (True, True), played.detail
 
@@ -192,7 +192,7 @@ def test_parity_finds_nothing_where_a_simulator_is_killed_once() -> None:
 def test_parity_finds_an_executor_that_plays_otherwise() -> None:
     """An executor that changes a seed is found."""
     short = replace(catalog.load("cartpole"), max_steps=20)
-    grounds, played = compared("test_node:make_forgetful", "", short, {"plays": POLICIES["plays"]})
+    grounds, played = compare("test_node:make_forgetful", "", short, {"plays": POLICIES["plays"]})
 
     assert grounds.ok
     assert not played.ok

@@ -13,7 +13,7 @@ from evopolicygym.core.spaces import Box, Discrete
 from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.runs.anchors import AnchorKind, candidates, measure_anchors, measure_repeated
 from evopolicygym.specs import catalog, pack_catalog
-from evopolicygym.specs.anchor_lines import pack_lines, spec_lines
+from evopolicygym.specs.catalog import pack_lines, spec_lines
 from places import SUPPORT
 from shell import Shell
 from simulators import spec

@@ -4,7 +4,7 @@ import pytest
 
 import wider_filters
 from enclosed import needs_bubblewrap
-from evopolicygym.checks.channel_search.across import OUTSIDE, POLICY, PROGRAM, WAYS, Carried, search_across
+from evopolicygym.checks.channel_search.across import OUTSIDE, POLICY, PROGRAM, WAYS, CarrierTrial, search_across
 from evopolicygym.sandbox.overlays import why_shared
 from evopolicygym.specs.catalog import load
 
@@ -13,9 +13,9 @@ pytestmark = [needs_bubblewrap, pytest.mark.skipif(bool(why_shared()), reason=wh
 QUICK = (("watches", POLICY, PROGRAM), ("locks", PROGRAM, OUTSIDE), ("times", POLICY, PROGRAM))
 
 
-def found(level: str, *ways: tuple[str, str, str]) -> list[Carried]:
+def found(level: str, *ways: tuple[str, str, str]) -> list[CarrierTrial]:
     """Return the channels of a level."""
-    return [one for one in search_across(level, load("cartpole"), ways) if one.is_channel]
+    return [trial for trial in search_across(level, load("cartpole"), ways) if trial.is_channel]
 
 
 def test_quick_carriers_carry_nothing() -> None:
@@ -36,4 +36,4 @@ def test_shared_files_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     with wider_filters.shared_files():
         channels = found("wider_filters:SharedFiles", *ways)
 
-    assert [(one.carrier, one.sender, one.reader) for one in channels] == ways
+    assert [(trial.carrier, trial.sender, trial.reader) for trial in channels] == ways

@@ -78,7 +78,7 @@ def test_it_is_attacked_for_what_it_guarantees(place: Path) -> None:
     """``check sandbox`` holds a backend to what it declares, and to nothing else."""
     program = (
         "import sys\n"
-        "from evopolicygym.checks.attack_suite import attacks\n"
+        "from evopolicygym.checks.sandbox import attacks\n"
         "from evopolicygym.sandbox.levels import guarantees\n"
         "held = [one.id for one in attacks() if one.guarantees and one.guarantees <= guarantees(sys.argv[1])]\n"
         "print(held)"

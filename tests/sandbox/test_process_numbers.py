@@ -52,9 +52,9 @@ print(json.dumps([traced, apart, capabilities()]))
 PROGRAM = """
 import json, sys
 from evopolicygym.specs.catalog import load
-from evopolicygym.checks.attack_suite import run_attacks
-from evopolicygym.checks.attack_suite import read
-for verdict in run_attacks("bubblewrap", load("cartpole"), [read(sys.argv[1])] * 2):
+from evopolicygym.checks.sandbox import run_attacks
+from evopolicygym.checks.sandbox import parse_attack
+for verdict in run_attacks("bubblewrap", load("cartpole"), [parse_attack(sys.argv[1])] * 2):
     print(json.dumps([verdict.outcome.endings, verdict.outcome.leaks]))
 """
 TELLS = f'''"""P02: tells its numbers

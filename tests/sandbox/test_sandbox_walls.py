@@ -13,7 +13,7 @@ from enclosed import needs_bubblewrap
 from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import SandboxError, UnknownName
-from evopolicygym.core.isolation import Isolation
+from evopolicygym.core.rollout import Isolation
 from evopolicygym.runs.config import decode_run_config
 from evopolicygym.sandbox.base import SandboxFeature
 from evopolicygym.sandbox.levels import choose

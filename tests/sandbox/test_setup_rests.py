@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.checks.attack_suite import attack
+from evopolicygym.checks.sandbox import attack
 from playground import one_worker
 from simulators import spec
 

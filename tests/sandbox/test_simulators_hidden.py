@@ -72,10 +72,10 @@ def prefix(tmp_path: Path) -> Path:
     return tree
 
 
-@pytest.mark.parametrize("room", [view.MOST_LAID_OUT, 0])
+@pytest.mark.parametrize("room", [view.MAX_REMOUNTED, 0])
 def test_no_simulator_can_be_imported(room: int, run: OpenRun, prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever place of a tree is put on the path, no simulator is found there, and what is none is."""
-    monkeypatch.setattr(view, "MOST_LAID_OUT", room)
+    monkeypatch.setattr(view, "MAX_REMOUNTED", room)
     names = ",".join([*simulators.MODULES, "alias", "helpful"])
 
     assert json.loads(printed(run, "python3", "-c", IMPORTS, names, str(prefix))) == ["helpful"]
@@ -93,12 +93,12 @@ def test_the_simulator_of_ones_own_environment(run: OpenRun, prefix: Path) -> No
     assert "helpful" in ended.findings["simulators"]
 
 
-@pytest.mark.parametrize("room", [view.MOST_LAID_OUT, 0])
+@pytest.mark.parametrize("room", [view.MAX_REMOUNTED, 0])
 def test_what_a_simulator_imports_from_beside(
     room: int, run: OpenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A module given by where it lies is hidden there, compiled ones too, and one of its name elsewhere is not."""
-    monkeypatch.setattr(view, "MOST_LAID_OUT", room)
+    monkeypatch.setattr(view, "MAX_REMOUNTED", room)
     for place in ("mine/rules.py", "mine/__pycache__/rules.cpython-311.pyc", "mine/play/__init__.py", "mine/agent.py"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_bytes(b"1")

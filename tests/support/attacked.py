@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.checks import inspection
-from evopolicygym.checks.attack_suite import HONEST, LIMITS, Attack, Decoys, attack, decoys_laid, marks
+from evopolicygym.checks.sandbox import HONEST, LIMITS, Attack, Decoys, attack, find_marks, plant_decoys
 from evopolicygym.core.cases import CaseSet
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import Episode
@@ -72,7 +72,7 @@ class AttackedRun:
     """What came of each attack that was held, by its id."""
     _processes: int = 0
     """How many there are below this one between attacks."""
-    _marks: set[str] = field(default_factory=marks)
+    _marks: set[str] = field(default_factory=find_marks)
     """What was left on this machine before."""
 
     def ask(self, path: str, body: object = None) -> Any:
@@ -87,7 +87,7 @@ class AttackedRun:
             path.unlink()
         for name, content in {"policy.py": source, **beside}.items():
             (self.paths.system / name).write_text(content)
-        self.decoys.lay(self.paths.system)
+        self.decoys.write_addresses(self.paths.system)
         before, files = self.session.state.remaining, set(self._feedback())
         asked = self.ask("/submit", {"env_instances": list(range(episodes)), "wait": False})
         index = asked["submit_id"]
@@ -119,12 +119,12 @@ class AttackedRun:
         assert {name: LEAK_LINE.findall(text) for name, text in texts.items() if LEAK_LINE.search(text)} == {}
         assert [name for name, text in texts.items() if numbers(text) & all_seeds(self.cases)] == []
         assert [name for name, text in texts.items() if any(word in text for word in words)] == []
-        assert self.decoys.taken() == []
+        assert self.decoys.reached_sockets() == []
 
     def assert_clean(self) -> None:
         """Assert that no process of a policy is left, and no file or IPC object outside."""
         assert inspection.left_beyond(self._processes) == 0
-        assert marks() - self._marks == set()
+        assert find_marks() - self._marks == set()
         assert [path for path in self.paths.root.rglob("core*") if path.is_file()] == []
 
     def assert_held(self, attack: Attack) -> SubmissionOutcome:
@@ -179,7 +179,7 @@ def attacked_run(
         )
         door = stack.enter_context(JudgeServer(session))
         told = {"directory": str(paths.root), "file": str(paths.journal), "url": door.address.base_url}
-        decoys = stack.enter_context(decoys_laid(root, **told))
+        decoys = stack.enter_context(plant_decoys(root, **told))
         open_run = AttackedRun(session, door, paths, decoys, owner.cases(spec.name, opening.split))
         open_run.honest()
         open_run._processes = len(inspection.descendants(os.getpid()))

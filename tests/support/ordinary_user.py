@@ -33,7 +33,7 @@ def ordinary_user() -> list[str]:
     words = STEP_DOWN
     if closed:
         words = ["unshare", "-m", "sh", "-c", IN_SIGHT, "sh", str(closed[-1]), sys.base_prefix, *STEP_DOWN]
-    tried = run(words, "-c", "import evopolicygym.checks.attack_suite")
+    tried = run(words, "-c", "import evopolicygym.checks.sandbox")
     if tried.returncode:
         pytest.skip(f"an ordinary user can't run this Python here: {tried.stderr.strip()[-200:]}")
     return words

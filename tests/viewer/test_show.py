@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.submission import LoadError, SubmissionStatus
-from evopolicygym.export.schema.tables import load_runs
+from evopolicygym.export.tables import load_runs
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.viewer.documents.overview import RunPlace

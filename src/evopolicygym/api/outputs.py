@@ -19,9 +19,8 @@ from evopolicygym.core.options import RUN_OPTIONS
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write_export
-from evopolicygym.export.harbor.judge_image import wheel
-from evopolicygym.export.harbor.task_directory import HarborTask, anchors, write_task
-from evopolicygym.export.schema.tables import find
+from evopolicygym.export.harbor import HarborTask, anchors, wheel, write_task
+from evopolicygym.export.tables import find
 from evopolicygym.records.reader import Places, expand_runs, find_places
 from evopolicygym.report.contents import PAGE, ReportContents
 from evopolicygym.report.write import select_parts

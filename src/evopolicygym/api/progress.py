@@ -24,8 +24,8 @@ from evopolicygym.core.event import (
     SubmissionCharged,
     SubmissionPublished,
 )
-from evopolicygym.core.isolation import AND, Isolation, is_unverified
 from evopolicygym.core.places import state_directory
+from evopolicygym.core.rollout import AND, Isolation, is_unverified
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import best_so_far, estimate
 from evopolicygym.core.submission import SubmissionStatus

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from evopolicygym.core.errors import MissingPackage, UnknownName
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number, plus_minus
-from evopolicygym.export.schema.columns import columns
-from evopolicygym.export.schema.rows import TABLES, EpisodeRow, SubmissionRow
-from evopolicygym.export.schema.tables import RunTables, tables_of
+from evopolicygym.export.schema import TABLES, EpisodeRow, SubmissionRow, columns
+from evopolicygym.export.tables import RunTables, tables_of
 from evopolicygym.records.reader import find_run
 from evopolicygym.records.run_document import held_out_returns, summary_of
 

@@ -1,7 +1,6 @@
-"""Trained baselines: reinforcement learning by Stable-Baselines3 on train cases, handed out as a policy project.
+"""Trained baselines: reinforcement learning with Stable-Baselines3 on train cases, exported as policy projects.
 
-Data flows one way: ``settings`` (what is trained, and how) and ``budget`` (for how long) go into ``training``, which
-plays train cases only (``deal``, ``train_environment``); ``networks`` builds what is learned, and ``export`` writes it
-as numpy arrays beside ``project/policy.py``, which plays them without torch. ``agents/builtin/policy.py``
-submits such a project. Stable-Baselines3 and torch are imported when training begins, never before.
+``training`` plays train cases only; ``export`` writes the network as numpy arrays beside ``project/policy.py``, which
+plays them without torch. The agent ``policy`` submits such a project. Stable-Baselines3 and torch are imported when
+training starts.
 """

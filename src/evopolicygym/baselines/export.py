@@ -1,6 +1,6 @@
-"""Export: a training as a policy project that numpy plays: ``policy.py``, ``network.json``, ``weights.npz``.
+"""The export of a training as a policy project that needs only numpy: ``policy.py``, ``network.json``, ``weights.npz``.
 
-``training.json`` beside them tells what was trained, for how long, with what; no policy reads it.
+``training.json`` describes the training; the policy doesn't read it.
 """
 
 import json
@@ -17,18 +17,18 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.environments.versions import versions
 
 POLICY, NETWORK, WEIGHTS, TRAINING = "policy.py", "network.json", "weights.npz", "training.json"
-LAST = 20
-"""Episodes over whose returns a training's end is reported."""
+REPORTED_EPISODES = 20
+"""Number of first and of last episodes whose mean return is reported."""
 
 
 def refuse_occupied(directory: Path) -> None:
-    """Raise ``UsageError`` where a project can't be written into a directory without mixing it with something else."""
+    """Raise ``UsageError`` unless a directory is new or empty."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UsageError(f"{directory} holds something already; a new or an empty directory is needed.")
+        raise UsageError(f"Invalid output {directory}: expected a new or empty directory.")
 
 
 def export(training: Training, directory: Path) -> dict[str, Any]:
-    """Write a training's policy into a directory that is new or empty; return what ``training.json`` tells."""
+    """Write a training's policy into a new or empty directory; return the content of ``training.json``."""
     refuse_occupied(directory)
     directory.mkdir(parents=True, exist_ok=True)
     steps, arrays = network_of(training)
@@ -42,7 +42,7 @@ def export(training: Training, directory: Path) -> dict[str, Any]:
 
 
 def network_of(training: Training) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the steps from an observation to an action's numbers, and the arrays of those that have some."""
+    """Return the steps from an observation to the action's numbers, and the steps' arrays by name."""
     steps: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {}
 
@@ -52,8 +52,8 @@ def network_of(training: Training) -> tuple[list[dict[str, Any]], dict[str, Any]
         steps.append({"does": does, **more})
 
     if training.normaliser.norm_obs:
-        seen = training.normaliser.obs_rms
-        add("normalise", seen.var, seen.mean)
+        statistics = training.normaliser.obs_rms
+        add("normalise", statistics.var, statistics.mean)
     before, after = _modules(training)
     for module in before:
         _add_module(add, module)
@@ -66,7 +66,7 @@ def network_of(training: Training) -> tuple[list[dict[str, Any]], dict[str, Any]
 
 
 def document_of(training: Training) -> dict[str, Any]:
-    """Return what ``training.json`` says of a training."""
+    """Return the content of ``training.json``."""
     returns = list(training.progress.returns)
     return {
         "label": f"{training.algorithm.upper()} {training.budget}",
@@ -79,8 +79,8 @@ def document_of(training: Training) -> dict[str, Any]:
         "steps": training.progress.steps,
         "updates": training.updates,
         "processor_seconds": round(training.progress.seconds),
-        "mean_return_of_first_episodes": _mean(returns[:LAST]),
-        "mean_return_of_last_episodes": _mean(returns[-LAST:]),
+        "mean_return_of_first_episodes": _mean(returns[:REPORTED_EPISODES]),
+        "mean_return_of_last_episodes": _mean(returns[-REPORTED_EPISODES:]),
         "settings": dict(training.settings),
         "versions": {
             **versions(training.spec),
@@ -90,7 +90,7 @@ def document_of(training: Training) -> dict[str, Any]:
 
 
 def _modules(training: Training) -> tuple[list[Any], list[Any]]:
-    """Return torch's modules of the deterministic policy: those over a picture, and those after it."""
+    """Return the torch modules of the deterministic policy: those for a picture, and those after it."""
     policy = training.model.policy
     if training.algorithm is Algorithm.SAC:
         extractor, after = policy.actor.features_extractor, [policy.actor.latent_pi, policy.actor.mu]
@@ -113,7 +113,7 @@ def _add_module(add: Any, module: Any) -> None:  # noqa: ANN401 - of torch
             add("relu")
         case "Tanh":
             add("tanh")
-        case "Hardtanh":  # around the mean action where exploration depends on the state (gSDE)
+        case "Hardtanh":  # around the mean action with state-dependent exploration (gSDE)
             add("limit", to=module.max_val)
         case name:
             raise NotImplementedError(f"a {name} in a policy's network has no counterpart in {POLICY}")

@@ -1,4 +1,4 @@
-"""Networks: what learns, built by Stable-Baselines3 as settings describe it."""
+"""Networks and learners, built by Stable-Baselines3 from settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +14,8 @@ from evopolicygym.baselines.train_environment import PICTURE, VECTOR
 ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
-class PictureFeatures(BaseFeaturesExtractor):  # type: ignore[misc] # of a package without types here
-    """Convolutions over a picture, then all of their numbers and the vector beside it in a row."""
+class PictureFeatures(BaseFeaturesExtractor):  # type: ignore[misc] # an untyped package
+    """Convolutions over a picture, flattened and concatenated with the vector."""
 
     def __init__(self, observation_space: Any, filters: list[list[int]]) -> None:  # noqa: ANN401 - a gymnasium Dict
         picture = observation_space[PICTURE].shape
@@ -30,9 +30,9 @@ class PictureFeatures(BaseFeaturesExtractor):  # type: ignore[misc] # of a packa
         self.convolutions = convolutions
 
     def forward(self, observations: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a tensor
-        """Return (batch, features) of observations by name."""
-        seen = self.convolutions(observations[PICTURE])
-        return torch.cat([torch.flatten(seen, 1), observations[VECTOR]], dim=1)
+        """Return features, (batch, features), of observations by name."""
+        picture = self.convolutions(observations[PICTURE])
+        return torch.cat([torch.flatten(picture, 1), observations[VECTOR]], dim=1)
 
 
 def learner(
@@ -41,7 +41,7 @@ def learner(
     environments: Any,  # noqa: ANN401 - a VecEnv
     seed: int,
 ) -> tuple[Any, Any]:
-    """Return an algorithm of Stable-Baselines3 over environments, on one core, and the VecNormalize between them."""
+    """Return an algorithm of Stable-Baselines3 on environments, for one core, and the VecNormalize between them."""
     torch.set_num_threads(1)
     is_picture = hasattr(environments.observation_space, "spaces")
     normaliser = VecNormalize(
@@ -62,7 +62,7 @@ def learner(
 
 
 def policy_arguments(algorithm: Algorithm, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``policy_kwargs`` of Stable-Baselines3 for what settings describe."""
+    """Return ``policy_kwargs`` of Stable-Baselines3 for settings."""
     value = "qf" if algorithm is Algorithm.SAC else "vf"
     arguments: dict[str, Any] = {
         "net_arch": {"pi": settings["policy_layers"], value: settings["value_layers"]},

@@ -31,26 +31,26 @@ OURS = frozenset(
         "parallel",
     }
 )
-"""Settings that are no arguments of Stable-Baselines3."""
+"""Settings that are not arguments of Stable-Baselines3."""
 
 
 def fitting(environment: str) -> Algorithm:
-    """Return the algorithm that fits an environment: as the file has it, else PPO, which plays everything."""
+    """Return the default algorithm of an environment: that of the settings file, or PPO."""
     return Algorithm(_of(environment).get("algorithm", Algorithm.PPO))
 
 
 def settings_of(environment: str, algorithm: Algorithm) -> dict[str, Any]:
-    """Return the settings of an algorithm in an environment, those of the environment over those of the algorithm."""
+    """Return the settings of an algorithm, with those of the environment over its defaults."""
     return {**_document()[algorithm], **_of(environment).get(algorithm, {})}
 
 
 def algorithm_named(name: str) -> Algorithm:
-    """Return the algorithm of a name; raise ``UsageError`` where there is none."""
+    """Return the algorithm with a name; raise ``UsageError`` if there is none."""
     try:
         return Algorithm(name.lower())
     except ValueError:
         known = ", ".join(Algorithm)
-        raise UsageError(f"There is no algorithm {name!r} to train with. Known: {known}.") from None
+        raise UsageError(f"There is no training algorithm named {name!r}. Known: {known}.") from None
 
 
 def _of(environment: str) -> Mapping[str, Any]:
@@ -67,38 +67,37 @@ class Unit(StrEnum):
     """The unit of a budget."""
 
     EPISODES = "episodes"
-    """From reset to end, exactly: no case more is dealt."""
+    """Whole episodes, exactly."""
     STEPS = "steps"
-    """Actions played in all environments together."""
+    """Steps of all environments together."""
     MINUTES = "minutes"
-    """Minutes of processor time on one core, whatever the machine's load. How far they get depends on
-    the processor; the steps that it was are reported afterwards."""
+    """Minutes of processor time on one core. The number of steps depends on the processor, and is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingBudget:
-    """When training ends."""
+    """The budget of a training."""
 
     amount: float
     unit: Unit
 
     def __str__(self) -> str:
-        """Return it in words, as it stands in an entry's name."""
+        """Return the budget as in an entry's name."""
         return f"{self.amount:g} {self.unit}" if self.amount != 1 else f"1 {self.unit.removesuffix('s')}"
 
     @property
     def episodes(self) -> int | None:
-        """The most episodes that may be begun; None where they are not counted."""
+        """Most episodes that may be started; None for another unit."""
         return int(self.amount) if self.unit is Unit.EPISODES else None
 
 
 def budget_of(episodes: int | None, steps: int | None, minutes: float | None) -> TrainingBudget:
-    """Return the one budget that was given; raise ``UsageError`` where there is none, or more than one, or nothing."""
-    given = {Unit.EPISODES: episodes, Unit.STEPS: steps, Unit.MINUTES: minutes}
-    found = [TrainingBudget(amount, unit) for unit, amount in given.items() if amount is not None]
-    if len(found) != 1:
-        named = " and ".join(map(str, found)) or "none"
-        raise UsageError(f"Training expects one budget, --episodes, --steps or --minutes; got {named}.")
-    if found[0].amount <= 0:
-        raise UsageError(f"--{found[0].unit} expects a number above 0, got {found[0].amount:g}.")
-    return found[0]
+    """Return the only budget that is given; raise ``UsageError`` for none, several, or an invalid one."""
+    amounts = {Unit.EPISODES: episodes, Unit.STEPS: steps, Unit.MINUTES: minutes}
+    budgets = [TrainingBudget(amount, unit) for unit, amount in amounts.items() if amount is not None]
+    if len(budgets) != 1:
+        names = " and ".join(map(str, budgets)) or "none"
+        raise UsageError(f"Training expects one budget, --episodes, --steps or --minutes; got {names}.")
+    if budgets[0].amount <= 0:
+        raise UsageError(f"--{budgets[0].unit} expects a number above 0, got {budgets[0].amount:g}.")
+    return budgets[0]

@@ -1,7 +1,7 @@
-"""Training: from settings and a budget to a network that has learned.
+"""The training of a network.
 
-The same seed, settings and versions on the same machine give the same weights, where the budget is in episodes or
-steps. The last weights count; nothing is picked by playing other cases.
+With a budget in episodes or steps, the same seed, settings and versions on the same machine give the same weights. The
+last weights are the result; no checkpoint is selected on other cases.
 """
 
 import time
@@ -16,7 +16,7 @@ from evopolicygym.core.task import EnvironmentSpec
 
 EXTRA = "baselines"
 ENDLESS = 10**12
-"""Steps, where something else ends training."""
+"""A number of steps that is never reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class TrainingProgress:
     seconds: float
     """Seconds of processor time."""
     returns: Sequence[float]
-    """Returns of all ended episodes, in order; it grows."""
+    """Returns of all ended episodes, in order."""
     done: float
-    """The share of the budget that is spent, 0 to 1."""
+    """Spent share of the budget, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A training that is over."""
+    """A completed training."""
 
     spec: EnvironmentSpec
     algorithm: Algorithm
@@ -46,7 +46,7 @@ class Training:
     normaliser: Any
     """Its VecNormalize."""
     episodes: int
-    """Begun; the last ones of a budget in steps or minutes didn't end."""
+    """Number of started episodes; with a budget in steps or minutes, the last ones didn't end."""
     updates: int
     """Updates of the network: gradient steps (SAC), or passes over the collected data (PPO)."""
     progress: TrainingProgress
@@ -59,36 +59,36 @@ def train(
     seed: int,
     observe: Callable[[TrainingProgress], None] = lambda _progress: None,
 ) -> Training:
-    """Train until the budget is spent; ``observe`` is passed after every step.
+    """Train until the budget is spent; ``observe`` is called after every step.
 
-    Raises ``MissingExtra`` where Stable-Baselines3 or torch is not installed, ``UsageError`` where the algorithm can't
-    play the environment's actions or no network can see its observations.
+    Raises ``MissingExtra`` without Stable-Baselines3 or torch, and ``UsageError`` for observation or action spaces that
+    the algorithm doesn't support.
     """
     environments_of, learner_of = _library()
     settings = settings_of(spec.name, algorithm)
-    deal = TrainSeedSequence(spec.name, budget.episodes)
-    many = 1 if budget.unit is Unit.EPISODES else settings["parallel"]
-    environments = environments_of([lambda: TrainEnvironment(spec, deal) for _ in range(many)])
+    seeds = TrainSeedSequence(spec.name, budget.episodes)
+    count = 1 if budget.unit is Unit.EPISODES else settings["parallel"]
+    environments = environments_of([lambda: TrainEnvironment(spec, seeds) for _ in range(count)])
     try:
-        _refuse_misfit(spec, algorithm, environments.action_space)
+        _check_actions(spec, algorithm, environments.action_space)
         model, normaliser = learner_of(algorithm, settings, environments, seed)
-        clock = _Clock(budget, deal)
+        clock = _BudgetClock(budget, seeds)
 
-        def follow(found: Mapping[str, Any], _globals: Mapping[str, Any]) -> bool:
-            progress = clock.progress(found["self"].num_timesteps)
+        def on_step(variables: Mapping[str, Any], _globals: Mapping[str, Any]) -> bool:
+            progress = clock.progress(variables["self"].num_timesteps)
             observe(progress)
             return progress.done < 1
 
-        model.learn(ENDLESS, callback=follow)
+        model.learn(ENDLESS, callback=on_step)
     finally:
         environments.close()
     last = clock.progress(model.num_timesteps)
     updates = int(model._n_updates)  # noqa: SLF001 - reported nowhere else
-    return Training(spec, algorithm, budget, seed, settings, model, normaliser, deal.played, updates, last)
+    return Training(spec, algorithm, budget, seed, settings, model, normaliser, seeds.played, updates, last)
 
 
 def _library() -> tuple[Any, Any]:
-    """Return what steps environments and what makes a learner; raise ``MissingExtra`` where these aren't installed."""
+    """Return the class of vectorised environments and ``learner``; raise ``MissingExtra`` without their packages."""
     try:
         from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -98,19 +98,21 @@ def _library() -> tuple[Any, Any]:
     return DummyVecEnv, learner
 
 
-class _Clock:
-    """Tells how much of a budget is spent."""
+class _BudgetClock:
+    """Measures how much of a budget is spent."""
 
-    def __init__(self, budget: TrainingBudget, deal: TrainSeedSequence) -> None:
-        self._budget, self._deal, self._start = budget, deal, time.process_time()
+    def __init__(self, budget: TrainingBudget, seeds: TrainSeedSequence) -> None:
+        self._budget, self._seeds, self._start = budget, seeds, time.process_time()
 
     def progress(self, steps: int) -> TrainingProgress:
         seconds = time.process_time() - self._start
-        spent = {Unit.EPISODES: len(self._deal.returns), Unit.STEPS: steps, Unit.MINUTES: seconds / 60}
+        spent = {Unit.EPISODES: len(self._seeds.returns), Unit.STEPS: steps, Unit.MINUTES: seconds / 60}
         done = min(1.0, spent[self._budget.unit] / self._budget.amount)
-        return TrainingProgress(steps, seconds, self._deal.returns, done)
+        return TrainingProgress(steps, seconds, self._seeds.returns, done)
 
 
-def _refuse_misfit(spec: EnvironmentSpec, algorithm: Algorithm, actions: Any) -> None:  # noqa: ANN401 - gymnasium's
+def _check_actions(spec: EnvironmentSpec, algorithm: Algorithm, actions: Any) -> None:  # noqa: ANN401 - gymnasium's
     if algorithm is Algorithm.SAC and hasattr(actions, "n"):
-        raise UsageError(f"SAC needs continuous actions, and {spec.name!r} has {actions.n} choices. PPO plays them.")
+        raise UsageError(
+            f"SAC needs continuous actions; {spec.name!r} has {actions.n} discrete actions. Use PPO instead."
+        )

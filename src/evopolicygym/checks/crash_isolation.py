@@ -1,7 +1,6 @@
-"""A simulator that is killed once in the middle of an episode, as a machine may be: what executors are checked with.
+"""A simulator that kills its process once in the middle of an episode, for the check of executors.
 
-Its marker, a file beside its worker's directory for temporary files, which goes with the worker, tells the second
-attempt from the first and is gone after it. No catalogue lists it, and nobody is measured on it.
+A marker beside its worker's temporary directory tells the second attempt from the first, which removes it.
 """
 
 import os
@@ -19,11 +18,11 @@ from evopolicygym.core.task import EnvironmentSpec, TaskKind
 ID = "CrashIsolation-v0"
 STEPS, FATAL_STEP = 6, 3
 FATAL_SEED = 1
-"""The only case in which it is killed."""
+"""The only seed with which it is killed."""
 
 
 def spec(token: str) -> EnvironmentSpec:
-    """Return what declares it; ``token`` names its marker, a new one for every check."""
+    """Return its spec; ``token`` names its marker."""
     return EnvironmentSpec(
         name="crash_isolation",
         id=ID,
@@ -42,7 +41,7 @@ def spec(token: str) -> EnvironmentSpec:
 
 
 class CrashesOnce(gymnasium.Env[Any, Any]):
-    """A number that drifts by the seed."""
+    """Observations are random numbers."""
 
     observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
     action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -52,13 +51,13 @@ class CrashesOnce(gymnasium.Env[Any, Any]):
         self._fatal, self._steps = False, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed, options=options)
         self._fatal, self._steps = seed == FATAL_SEED, 0
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - gymnasium's contract
-        """Drift; or be killed, the first time."""
+        """Take a step, or kill the process on the first attempt."""
         self._steps += 1
         if self._fatal and self._steps == FATAL_STEP:
             self._die_once()

@@ -1,7 +1,6 @@
-"""The check of an executor: it must play exactly as the local executor does.
+"""The check of an executor: it must play exactly like the local executor.
 
-Checkpoints that play, can't be loaded, fail, die and hang are played on the same cases by both executors, then a
-simulator is killed. No case of a judge is played, and nothing is kept.
+Both play policies that are sound, can't be loaded, fail, die and hang on the same cases; then a simulator is killed.
 """
 
 import secrets
@@ -26,7 +25,7 @@ from evopolicygym.specs import catalog
 
 CASES, STEPS = 4, 200
 LIMITS = Limits(act_s=1.0)
-"""Short, so that what hangs does so for a second."""
+"""Short, so that a policy that hangs costs a second."""
 _POLICY = """\
 import os
 import numpy as np
@@ -64,54 +63,53 @@ class PlayedCheckpoint:
     episodes: Sequence[Episode] = ()
     files: Sequence[Archive] = ()
     repeated: Sequence[str] = field(default=(), compare=False)
-    """Why cases were played again."""
+    """Reasons of retries."""
 
 
-def compared(name: str, address: str, spec: EnvironmentSpec, policies: dict[str, str]) -> Iterator[Finding]:
-    """Yield what is the same of policies on an executor and on this machine, and what is not."""
+def compare(name: str, address: str, spec: EnvironmentSpec, policies: dict[str, str]) -> Iterator[Finding]:
+    """Play policies on an executor and on this machine; yield a finding for each."""
     here, there = _outcomes(LOCAL, "", spec, policies), _outcomes(name, address, spec, policies)
-    ours, theirs = next(here), next(there)
-    if not isinstance(ours, ExecutorInfo) or not isinstance(theirs, ExecutorInfo):
-        raise TypeError("what an executor found comes first")
-    differences = incompatibilities(ours, theirs)
-    level = f"{theirs.workers} workers at level {theirs.isolation}"
+    our_info, info = next(here), next(there)
+    if not isinstance(our_info, ExecutorInfo) or not isinstance(info, ExecutorInfo):
+        raise TypeError("the first outcome must be an ExecutorInfo")
+    differences = incompatibilities(our_info, info)
+    level = f"{info.workers} workers at level {info.isolation}"
     yield Finding(f"{spec.name}: grounds", ok=not differences, detail="; ".join(differences) or level)
-    for policy, expected, played in zip(policies, here, there, strict=True):
-        if isinstance(expected, PlayedCheckpoint) and isinstance(played, PlayedCheckpoint):
-            wrong = list(_differences(expected, played, killed=spec.id == crash_isolation.ID))
-            detail = "; ".join(wrong) or _same(played)
-            yield Finding(f"{spec.name}: a policy that {policy}", ok=not wrong, detail=detail)
+    for policy, expected, actual in zip(policies, here, there, strict=True):
+        if isinstance(expected, PlayedCheckpoint) and isinstance(actual, PlayedCheckpoint):
+            faults = list(_differences(expected, actual, killed=spec.id == crash_isolation.ID))
+            detail = "; ".join(faults) or _describe_equal(actual)
+            yield Finding(f"{spec.name}: a policy that {policy}", ok=not faults, detail=detail)
 
 
 def _outcomes(
     name: str, address: str, spec: EnvironmentSpec, policies: dict[str, str]
 ) -> Iterator[ExecutorInfo | PlayedCheckpoint]:
-    """Yield what an executor found, then what came of each policy."""
+    """Yield an executor's info, then the results of each policy."""
     if "token" in spec.arguments:
         spec = replace(spec, arguments={"token": secrets.token_hex(8)})
-    with TemporaryDirectory(prefix="evopolicygym-parity-") as place:
-        config = ExecutorConfig(
-            spec, LIMITS, AUTO, Path(place, "workers"), Path(place, "simulators.log"), address=address
-        )
+    with TemporaryDirectory(prefix="evopolicygym-parity-") as directory:
+        workers, log = Path(directory, "workers"), Path(directory, "simulators.log")
+        config = ExecutorConfig(spec, LIMITS, AUTO, workers, log, address=address)
         with closing(EXECUTORS.load(name)(config)) as executor:
             yield executor.grounds
             for number, text in enumerate(policies.values()):
-                checkpoint = Path(place, f"checkpoint-{number}")
+                checkpoint = Path(directory, f"checkpoint-{number}")
                 checkpoint.mkdir()
                 (checkpoint / "policy.py").write_text(text, encoding="utf-8")
-                yield _played(executor, spec, checkpoint)
+                yield _play(executor, spec, checkpoint)
 
 
-def _played(executor: Executor, spec: EnvironmentSpec, checkpoint: Path) -> PlayedCheckpoint:
-    grounds = executor.grounds
-    schemas = grounds.observation_schema, grounds.action_schema
+def _play(executor: Executor, spec: EnvironmentSpec, checkpoint: Path) -> PlayedCheckpoint:
+    info = executor.grounds
+    schemas = info.observation_schema, info.action_schema
     context = PolicyContext(spec.name, 0, CASES, 0, spec.max_steps, *schemas, spec.reward_components)
     if error := executor.load(checkpoint, context):
         return PlayedCheckpoint(error)
     kinds = tuple(Recording)
     jobs = [
-        EpisodeJob(place, place, 1000 + place, checkpoint.with_suffix(f".{place}"), kinds[place % len(kinds)])
-        for place in range(CASES)
+        EpisodeJob(case, case, 1000 + case, checkpoint.with_suffix(f".{case}"), kinds[case % len(kinds)])
+        for case in range(CASES)
     ]
     repeated: list[str] = []
     played = dict(executor.play(checkpoint, context, jobs, lambda _job, why: repeated.append(why)))
@@ -119,25 +117,24 @@ def _played(executor: Executor, spec: EnvironmentSpec, checkpoint: Path) -> Play
     return PlayedCheckpoint(None, episodes, [pack(job.directory) for job in jobs if job.directory], repeated)
 
 
-def _differences(ours: PlayedCheckpoint, theirs: PlayedCheckpoint, *, killed: bool) -> Iterator[str]:
-    if ours.load != theirs.load:
-        yield f"it was loaded with {theirs.load or 'success'} instead of {ours.load or 'success'}"
-    for place, (item, other) in enumerate(zip(ours.episodes, theirs.episodes, strict=False)):
-        if item.trajectory_sha256 != other.trajectory_sha256:
-            yield f"case {place} has another trajectory"
-        elif item.failure != other.failure:
-            yield f"case {place} failed as {other.failure} instead of {item.failure}"
-        elif item != other:
-            yield f"case {place} came to {other} instead of {item}"
-    for place, (files, others) in enumerate(zip(ours.files, theirs.files, strict=False)):
-        if wrong := sorted(path for path in files.keys() | others.keys() if files.get(path) != others.get(path)):
-            yield f"case {place} left other files: {', '.join(wrong)}"
-    if killed and len(theirs.repeated) != 1:
-        yield f"one simulator was killed and {len(theirs.repeated)} cases were played again"
+def _differences(expected: PlayedCheckpoint, actual: PlayedCheckpoint, *, killed: bool) -> Iterator[str]:
+    if expected.load != actual.load:
+        yield f"it was loaded with {actual.load or 'success'} instead of {expected.load or 'success'}"
+    for case, (episode, other) in enumerate(zip(expected.episodes, actual.episodes, strict=False)):
+        if episode.trajectory_sha256 != other.trajectory_sha256:
+            yield f"case {case} has another trajectory"
+        elif episode.failure != other.failure:
+            yield f"case {case} failed as {other.failure} instead of {episode.failure}"
+        elif episode != other:
+            yield f"case {case} came to {other} instead of {episode}"
+    for case, (files, others) in enumerate(zip(expected.files, actual.files, strict=False)):
+        if different := sorted(path for path in files.keys() | others.keys() if files.get(path) != others.get(path)):
+            yield f"case {case} left other files: {', '.join(different)}"
+    if killed and len(actual.repeated) != 1:
+        yield f"one simulator was killed and {len(actual.repeated)} cases were played again"
 
 
-def _same(played: PlayedCheckpoint) -> str:
-    """Return in words what was the same."""
+def _describe_equal(played: PlayedCheckpoint) -> str:
     if played.load:
         return f"refused with {played.load.status} on both"
     reasons = sorted({episode.failure.reason.value for episode in played.episodes if episode.failure})
@@ -147,18 +144,19 @@ def _same(played: PlayedCheckpoint) -> str:
 
 
 ENVIRONMENTS = ("cartpole", "half_cheetah", "pendulum")
-"""The first, and the first of the others whose packages are installed, are played."""
+"""The first is played, and the first of the others whose packages are installed."""
 
 
 def check(name: str, address: str = "", environments: Sequence[str] = ENVIRONMENTS) -> Iterator[Finding]:
-    """Check an executor on the cluster at an address; yield what is the same as on this machine, and what is not."""
+    """Check an executor on the cluster at an address; yield its findings."""
     for environment in _installed(environments):
-        yield from compared(name, address, environment, POLICIES)
-    yield from compared(name, address, crash_isolation.spec(""), {"has its simulator killed": POLICIES["plays"]})
+        yield from compare(name, address, environment, POLICIES)
+    yield from compare(name, address, crash_isolation.spec(""), {"has its simulator killed": POLICIES["plays"]})
 
 
-def _installed(asked: Sequence[str]) -> Iterator[EnvironmentSpec]:
-    first, *others = (_short(catalog.load(item)) for item in asked)
+def _installed(names: Sequence[str]) -> Iterator[EnvironmentSpec]:
+    specs = (catalog.load(name) for name in names)
+    first, *others = (replace(spec, max_steps=min(spec.max_steps, STEPS)) for spec in specs)
     yield first
     for other in others:
         try:
@@ -167,7 +165,3 @@ def _installed(asked: Sequence[str]) -> Iterator[EnvironmentSpec]:
             continue
         yield other
         return
-
-
-def _short(spec: EnvironmentSpec) -> EnvironmentSpec:
-    return replace(spec, max_steps=min(spec.max_steps, STEPS))

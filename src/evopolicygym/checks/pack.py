@@ -1,7 +1,6 @@
 """The check of a pack: every task is created and played for some seconds on the pack's Python, without a network.
 
-It needs bubblewrap: the disk is read-only except for the task's private ``/tmp``, so that every leftover file is found.
-Results are recorded after each task.
+It needs bubblewrap: the disk is read-only except for the task's private ``/tmp``, where leftover files are found.
 """
 
 import json
@@ -31,26 +30,26 @@ from evopolicygym.specs.pack_catalog import decode_record, encode_record
 from evopolicygym.version import __version__
 
 PATIENCE_S = 600.0
-"""Seconds until a task must have finished."""
+"""Limit of a task, in seconds."""
 ERROR_CHARACTERS = 300
-OWN_TEMPORARY = "temporary"
-"""Stands for a worker's temporary directory, which is removed with the worker."""
+WORKER_TMP = "temporary"
+"""Name of the directory that stands for a worker's temporary directory, which is removed with the worker."""
 
 
 def check(name: str, tasks: Collection[str] = (), output: Path | None = None) -> Iterator[Finding]:
-    """Check the tasks of a pack, by its name or file, or some of them by name or id; yield a finding each.
+    """Check the tasks of a pack (default: all), given by name or id; yield a finding for each.
 
-    They are recorded in the file ``output``, where one is given; what has passed there, under the same versions, is not
-    played again. Raises ``UnknownName``, ``UsageError`` where the pack isn't installed or the file is no record, and
-    ``SandboxError`` where there is no bubblewrap.
+    ``output`` is a file in which the results are recorded after each task; tasks that passed there, under the same
+    versions, are not played again. Raises ``UnknownName``, ``UsageError`` if the pack isn't installed or the file is
+    not a record, and ``SandboxError`` without bubblewrap.
     """
     pack = pack_catalog.load(name)
     if not pack.is_beside_us:
         needed(pack)
     bwrap()
-    asked = [pack_catalog.task_of(pack, item) for item in tasks] or pack.tasks
+    chosen = [pack_catalog.task_of(pack, item) for item in tasks] or pack.tasks
     recording = PackRecording(pack, output) if output else None
-    for task in asked:
+    for task in chosen:
         checked = recording.passed(task.name) if recording else None
         if checked is None:
             checked = check_task(pack, task)
@@ -62,17 +61,17 @@ def check(name: str, tasks: Collection[str] = (), output: Path | None = None) ->
 def check_task(pack: Pack, task: PackTask) -> CheckedTask:
     """Return the result of one task."""
     try:
-        found, left = _try_task(pack_spec(pack, task))
+        result, leftovers = _try_task(pack_spec(pack, task))
     except (EvoPolicyGymError, ChildProcessError, subprocess.TimeoutExpired) as error:
         return CheckedTask(task.name, task.id, ok=False, wrong=str(error)[-ERROR_CHARACTERS:])
-    mismatch, odd_reward = found.pop("mismatch"), found.pop("odd_reward")
-    wrong = [
-        *(["a reset and the same actions do not repeat bit for bit"] if not found["repeats"] else []),
+    mismatch, odd_reward = result.pop("mismatch"), result.pop("odd_reward")
+    faults = [
+        *(["a reset and the same actions do not repeat bit for bit"] if not result["repeats"] else []),
         *([f"an observation is not of its space: {mismatch}"] if mismatch else []),
         *(["a reward was not finite"] if odd_reward else []),
-        *([f"it leaves files behind: {', '.join(left)}"] if left else []),
+        *([f"it leaves files behind: {', '.join(leftovers)}"] if leftovers else []),
     ]
-    return CheckedTask(task.name, task.id, ok=not wrong, wrong="; ".join(wrong), left=tuple(left), **found)
+    return CheckedTask(task.name, task.id, ok=not faults, wrong="; ".join(faults), left=tuple(leftovers), **result)
 
 
 def _finding(task: CheckedTask) -> Finding:
@@ -85,59 +84,59 @@ def _finding(task: CheckedTask) -> Finding:
 
 def _try_task(spec: EnvironmentSpec) -> tuple[dict[str, Any], list[str]]:
     """Run a task's trial; return its results and leftover files. Raises ``ChildProcessError``."""
-    with TemporaryDirectory() as place:
-        for name in ("home", OWN_TEMPORARY):
-            (Path(place) / name).mkdir()
+    with TemporaryDirectory() as directory:
+        for name in ("home", WORKER_TMP):
+            (Path(directory) / name).mkdir()
         request = {"spec": asdict(replace(spec, success=None)), "path": [] if spec.pack else sys.path}
-        done = subprocess.run(
-            [*_sandbox_command(place, spec.pack), *command(spec.pack, "evopolicygym.checks.pack_trial")],
+        process = subprocess.run(
+            [*_sandbox_command(directory, spec.pack), *command(spec.pack, "evopolicygym.checks.pack_trial")],
             input=json.dumps(request).encode(),
             capture_output=True,
             env=_variables(),
             timeout=PATIENCE_S,
             check=False,
         )
-        left = sorted(_left(Path(place)))
-    if done.returncode or not done.stdout:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise ChildProcessError(f"exit code {done.returncode}: {' '.join(said[-2:])}")
-    return json.loads(done.stdout), left
+        leftovers = sorted(_leftover_files(Path(directory)))
+    if process.returncode or not process.stdout:
+        errors = process.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise ChildProcessError(f"exit code {process.returncode}: {' '.join(errors[-2:])}")
+    return json.loads(process.stdout), leftovers
 
 
-def _sandbox_command(place: str, pack: str) -> list[str]:
+def _sandbox_command(temporary: str, pack: str) -> list[str]:
     """Return the bubblewrap command line that cuts a process off from the network and the disk."""
-    needs = {sys.prefix, sys.base_prefix, str(PACKAGE)}
-    if own := installed(pack) if pack else None:
-        needs.update((str(own.directory), str(own.base)))
+    visible = {sys.prefix, sys.base_prefix, str(PACKAGE)}
+    if installation := installed(pack) if pack else None:
+        visible.update((str(installation.directory), str(installation.base)))
     elif not pack:
-        needs.update(place for place in sys.path if Path(place).is_dir())  # modules of the author
-    shown = [word for path in sorted(needs) for word in ("--ro-bind", path, path)]
+        visible.update(path for path in sys.path if Path(path).is_dir())  # modules of the author
+    mounts = [word for path in sorted(visible) for word in ("--ro-bind", path, path)]
     return [
         *(bwrap(), "--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--die-with-parent"),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", place, "/tmp"),  # noqa: S108 - in there
-        *(*shown, "--chdir", f"/tmp/{OWN_TEMPORARY}", "--"),  # noqa: S108 - as above
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", temporary, "/tmp"),  # noqa: S108 - in the sandbox
+        *(*mounts, "--chdir", f"/tmp/{WORKER_TMP}", "--"),  # noqa: S108 - as above
     ]
 
 
 def _variables() -> dict[str, str]:
-    temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), f"/tmp/{OWN_TEMPORARY}")  # noqa: S108 - in the sandbox
+    temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), f"/tmp/{WORKER_TMP}")  # noqa: S108 - in the sandbox
     own = {"HOME": "/tmp/home", "XDG_CACHE_HOME": "/tmp/home/.cache"}  # noqa: S108 - as above
     return {**os.environ, **arithmetic.variables(), **temporary, **own, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _left(place: Path) -> Iterator[str]:
+def _leftover_files(directory: Path) -> Iterator[str]:
     """Yield a task's leftover files in its ``/tmp``, except temporary files and caches."""
-    for path in place.rglob("*"):
-        inside = path.relative_to(place)
-        if path.is_file() and inside.parts[0] != OWN_TEMPORARY and inside.parts[:2] != ("home", ".cache"):
+    for path in directory.rglob("*"):
+        inside = path.relative_to(directory)
+        if path.is_file() and inside.parts[0] != WORKER_TMP and inside.parts[:2] != ("home", ".cache"):
             yield inside.as_posix()
 
 
 class PackRecording:
-    """A record that is rewritten after each checked task."""
+    """The record of a check, which is rewritten after each task."""
 
     def __init__(self, pack: Pack, file: Path) -> None:
-        """Continue a file of the same versions, or replace it. Raises ``UsageError``."""
+        """Continue a record of the same versions, or replace it. Raises ``UsageError``."""
         self._file, self._order = file, [task.name for task in pack.tasks]
         self._empty = PackRecord(
             pack.name, __version__, "", processor(), pack.requirements, checked_versions(pack), tasks=()
@@ -148,8 +147,8 @@ class PackRecording:
 
     def passed(self, name: str) -> CheckedTask | None:
         """Return the recorded result of a task that passed; None otherwise."""
-        found = self._tasks.get(name)
-        return found if found and found.ok else None
+        task = self._tasks.get(name)
+        return task if task and task.ok else None
 
     def add(self, task: CheckedTask) -> None:
         """Record a task's result."""
@@ -171,10 +170,10 @@ def checked_versions(pack: Pack) -> dict[str, str]:
     """Return the installed versions of Python, numpy, gymnasium and the pack's packages."""
     if pack.is_beside_us:
         return versions(pack_spec(pack, pack.tasks[0]))
-    own = needed(pack)
-    found = {name.lower().replace("_", "-"): version for name, version in own.versions.items()}
-    named = ("numpy", "gymnasium", *pack.packages)
-    return {"python": own.python, **{name: found[name] for name in named if name in found}}
+    installation = needed(pack)
+    by_name = {name.lower().replace("_", "-"): version for name, version in installation.versions.items()}
+    names = ("numpy", "gymnasium", *pack.packages)
+    return {"python": installation.python, **{name: by_name[name] for name in names if name in by_name}}
 
 
 def _identity(record: PackRecord) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
-"""Trial of a pack's task, as a program on the pack's Python: plays episodes, prints the results as JSON.
+"""The trial of a pack's task, as a program on the pack's Python: it plays episodes and prints the results as JSON.
 
-Random and idle play are timed by the processor time of this process and its children.
+Times are processor times of this process and its children.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.checks.environment_contract import trace
+from evopolicygym.checks.environment import trace
 from evopolicygym.core.pack import PackText
 from evopolicygym.core.spaces import from_schema, sample
 from evopolicygym.core.task import EnvironmentSpec
@@ -28,7 +28,7 @@ from evopolicygym.environments.spaces import mismatch
 
 SEED = 20260702
 STEPS = 200
-"""Steps of a comparison."""
+"""Steps that must repeat."""
 KIBIBYTE, MEGABYTE = 1 << 10, 10**6
 
 
@@ -37,7 +37,7 @@ class Patience:
     """Time limits of episodes, in seconds of processor time."""
 
     first: float
-    """Limit of the first episode, which is cut."""
+    """Limit of the first episode."""
     others: float
     """Limit of all further episodes together."""
     episodes: int
@@ -52,10 +52,10 @@ class PlayedEpisodes:
 
     returns: list[float] = field(default_factory=list)
     whole_seconds: list[float] = field(default_factory=list)
-    """Processor time of each whole episode, with making and resetting its environment."""
+    """Time of each whole episode, including the creation of its environment."""
     steps: int = 0
     seconds: float = 0.0
-    """Processor time of the environment's steps."""
+    """Time of the environment's steps."""
     mismatch: str = ""
     odd_reward: bool = False
 
@@ -63,11 +63,11 @@ class PlayedEpisodes:
 def try_task(bare: EnvironmentSpec) -> dict[str, Any]:
     """Return a task's results as JSON values."""
     description = describe_here(bare)
-    whole = complete_spec(bare, description, PackText())
-    spec = replace(bare, max_steps=whole.max_steps, idle_action=whole.idle_action)
+    complete = complete_spec(bare, description, PackText())
+    spec = replace(bare, max_steps=complete.max_steps, idle_action=complete.idle_action)
     digests = [trace(spec, SEED, STEPS) for _ in range(2)]
-    at_random = _played(spec, AT_RANDOM, _random_actions)
-    idling = _played(spec, IDLING, _idle_actions) if spec.idle_action is not None else PlayedEpisodes()
+    at_random = _play(spec, AT_RANDOM, _random_actions)
+    idling = _play(spec, IDLING, _idle_actions) if spec.idle_action is not None else PlayedEpisodes()
     own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {
         "repeats": digests[0] == digests[1],
@@ -78,20 +78,20 @@ def try_task(bare: EnvironmentSpec) -> dict[str, Any]:
         "memory_mb": (own.ru_maxrss + children.ru_maxrss) * KIBIBYTE // MEGABYTE,
         "idle_mean": float(np.mean(idling.returns)) if idling.returns else None,
         "max_steps": spec.max_steps,
-        "observation": _in_words(description.observation_schema),
-        "action": _in_words(description.action_schema),
+        "observation": _describe_space(description.observation_schema),
+        "action": _describe_space(description.action_schema),
         "mismatch": at_random.mismatch or idling.mismatch,
         "odd_reward": at_random.odd_reward or idling.odd_reward,
     }
 
 
 def _episode_seconds(played: PlayedEpisodes) -> float | None:
-    """Return what an episode takes; the first is left out where there are others, as it may compile or load."""
+    """Return the mean time of an episode; the first, which may compile or load, counts only if there are no others."""
     seconds = played.whole_seconds[1:] or played.whole_seconds
     return float(f"{np.mean(seconds):.3g}") if seconds else None
 
 
-def _in_words(schema: Any) -> str:  # noqa: ANN401 - JSON
+def _describe_space(schema: Any) -> str:  # noqa: ANN401 - JSON
     return meanings(from_schema(schema), ())[0].removesuffix(".")
 
 
@@ -107,43 +107,43 @@ def _idle_actions(environment: Environment, _: int) -> Iterator[Any]:
         yield idle
 
 
-def _played(
+def _play(
     spec: EnvironmentSpec, patience: Patience, policy: Callable[[Environment, int], Iterator[Any]]
 ) -> PlayedEpisodes:
-    """Play episodes until the limit; of a cut episode only the steps count."""
+    """Play episodes until the limit; of a truncated episode only the steps count."""
     played, start = PlayedEpisodes(), time.process_time()
     for seed in range(patience.episodes):
-        until = start + (patience.others if seed else patience.first)
-        since = time.process_time() + children_seconds()
+        deadline = start + (patience.others if seed else patience.first)
+        before = time.process_time() + children_seconds()
         environment = Environment(spec)
         try:
             observation = environment.reset(seed)
-            ended = _episode(environment, observation, policy(environment, seed), played, until)
-            whole = time.process_time() + children_seconds() - since
+            ended = _play_episode(environment, observation, policy(environment, seed), played, deadline)
+            seconds = time.process_time() + children_seconds() - before
         finally:
             environment.close()
         if not ended:
             break
-        played.whole_seconds.append(whole)
+        played.whole_seconds.append(seconds)
     return played
 
 
-def _episode(
-    environment: Environment, observation: object, actions: Iterator[Any], played: PlayedEpisodes, until: float
+def _play_episode(
+    environment: Environment, observation: object, actions: Iterator[Any], played: PlayedEpisodes, deadline: float
 ) -> bool:
     """Play an episode to its end or to the limit; return whether it ended."""
     space, episode_return, ended = environment.observation_space, 0.0, False
     played.mismatch = played.mismatch or mismatch(space, observation)
-    apart, now = children_seconds(), time.process_time()
-    while not ended and now < until:
-        action, since = next(actions), time.process_time()
+    children_before, now = children_seconds(), time.process_time()
+    while not ended and now < deadline:
+        action, before = next(actions), time.process_time()
         observation, reward, terminated, truncated, _ = environment.step(action)
         now = time.process_time()
-        played.seconds += now - since
+        played.seconds += now - before
         played.steps, episode_return, ended = played.steps + 1, episode_return + reward, terminated or truncated
         played.odd_reward = played.odd_reward or not math.isfinite(reward)
         played.mismatch = played.mismatch or mismatch(space, observation)
-    played.seconds += children_seconds() - apart
+    played.seconds += children_seconds() - children_before
     if ended:
         played.returns.append(episode_return)
     return ended

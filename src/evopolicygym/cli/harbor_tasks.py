@@ -11,7 +11,7 @@ from evopolicygym.api.outputs import DEFAULT_SUITE, TASK_OPTIONS, export_harbor
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.options import given_options, with_flags
 from evopolicygym.cli.output import out, print_json
-from evopolicygym.export.harbor.task_directory import HarborTask
+from evopolicygym.export.harbor import HarborTask
 
 EXAMPLES = """
 Examples:

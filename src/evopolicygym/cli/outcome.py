@@ -14,9 +14,8 @@ from evopolicygym.analysis.run_scores import Row, compare
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
-from evopolicygym.core.isolation import is_unverified
 from evopolicygym.core.options import KNOBS, changed_settings
-from evopolicygym.core.rollout import failures
+from evopolicygym.core.rollout import failures, is_unverified
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.task import Task

@@ -95,7 +95,6 @@ def _adapter(settings: _Settings) -> TypeAdapter[Any]:
 
 
 def _problems(error: ValidationError) -> tuple[DecodingProblem, ...]:
-    found = error.errors(include_url=False)
     return tuple(
-        DecodingProblem(tuple(map(str, each["loc"][1:])), each["msg"], each["type"], each["input"]) for each in found
+        DecodingProblem(tuple(map(str, each["loc"][1:])), each["msg"], each["type"], each["input"]) for each in error.errors(include_url=False)
     )

@@ -4,7 +4,7 @@
 
     EvoPolicyGymError
     ├── UsageError          an invalid request               (exit code 2)
-    │   ├── UnknownName     a name that nothing answers to
+    │   ├── UnknownName     an unknown name
     │   ├── UnregisteredId  an id that gymnasium does not know
     │   ├── MissingExtra    an optional dependency is not installed
     │   └── MissingPackage  a package that no extra brings is not installed
@@ -26,47 +26,47 @@ from typing import Any
 
 
 class EvoPolicyGymError(Exception):
-    """The root of the tree: catch this to catch all that the project raises on purpose."""
+    """Base class of all errors that the project raises on purpose."""
 
     exit_code = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes as what was said, whatever a constructor takes."""
-        return _said_again, (type(self), self.args, self.__dict__)
+        """Pickle the arguments and attributes, whatever the constructor takes."""
+        return _restore, (type(self), self.args, self.__dict__)
 
 
 def described(error: BaseException) -> str:
-    """Return in a line what was raised by code that isn't ours, and where."""
+    """Return a line with an error of other code, and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{'' if isinstance(error, SyntaxError) else where}"
 
 
-def _said_again(kind: type[EvoPolicyGymError], args: tuple[Any, ...], state: dict[str, Any]) -> EvoPolicyGymError:
+def _restore(kind: type[EvoPolicyGymError], args: tuple[Any, ...], state: dict[str, Any]) -> EvoPolicyGymError:
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
 
 
 class UsageError(EvoPolicyGymError):
-    """An invalid request; the message says what was asked, what was found, and what would work."""
+    """An invalid request; the message says what was expected, what was given, and how to mend it."""
 
     exit_code = 2
 
 
 class UnknownName(UsageError):
-    """A name that nothing answers to; the message lists the names that do."""
+    """An unknown name; the message lists the known names."""
 
-    def __init__(self, kind: str, asked: str, known: Iterable[str], more: str = "") -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], more: str = "") -> None:
         names = sorted(known)
-        near = get_close_matches(asked, names, n=1)
+        near = get_close_matches(name, names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         more = f" {more}" if more else ""
-        super().__init__(f"There is no {kind} named {asked!r}.{hint} Known: {', '.join(names) or 'none'}.{more}")
+        super().__init__(f"There is no {kind} named {name!r}.{hint} Known: {', '.join(names) or 'none'}.{more}")
 
 
 class UnregisteredId(UsageError):
-    """An id that gymnasium does not know, once the modules that were named are imported."""
+    """An id that gymnasium doesn't know after importing the named modules."""
 
 
 class MissingExtra(UsageError):
@@ -86,7 +86,7 @@ class MissingPackage(UsageError):
 
 
 class RefusalStatus:
-    """The closed set of statuses that a refused request carries (protocol, section 4)."""
+    """Statuses of refused requests (protocol, section 4)."""
 
     BUDGET_INVALID = "budget_invalid"
     INVALID_ENV_INSTANCE = "invalid_env_instance"
@@ -112,26 +112,26 @@ class RecordError(EvoPolicyGymError):
 
 
 class StorageError(EvoPolicyGymError):
-    """What belongs to a record can't be written: the run stops where its journal stands, and can be resumed."""
+    """A file of a run can't be written: the run stops after its last recorded event, and can be resumed."""
 
 
 class EnvironmentFault(EvoPolicyGymError):
-    """A simulator crashed, hung or answered nonsense on a valid action: the run stops and is never scored."""
+    """A simulator crashed, hung or returned invalid values on a valid action: the run stops and is never scored."""
 
     exit_code = 4
 
 
 class SandboxError(EvoPolicyGymError):
-    """A sandbox can't be made here, or broke by itself: the run stops and is never scored."""
+    """A sandbox can't be created here, or failed by itself: the run stops and is never scored."""
 
     exit_code = 4
 
 
 class NodeError(SandboxError):
-    """A machine of a cluster is unlike the judge's, or none is left: the run stops and can be resumed."""
+    """A machine of a cluster is incompatible with the judge's, or none is left: the run stops and can be resumed."""
 
 
 class AgentError(EvoPolicyGymError):
-    """An agent can't be started, or failed where its user wants that to be an error."""
+    """An agent can't be started, or failed and its user wants that to be an error."""
 
     exit_code = 5

@@ -1,25 +1,40 @@
-"""A finding: one thing that a check or an audit looked at, and what it came to. It is printed elsewhere."""
+"""What long operations report: findings of checks and audits, and the progress of loops."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked."""
+    """The result of one part of a check or an audit."""
 
     name: str
     ok: bool
-    """Whether it passed. What was not promised passes whatever came of it."""
+    """Whether it passed. What was not promised always passes."""
     detail: str = ""
-    """What was seen, or what is wrong and what would work."""
+    """What was seen, or what is wrong and how to mend it."""
     title: str = ""
-    """What was tried, in words, where the name is an id."""
+    """What was tried, if the name is an id."""
     verdict: str = ""
-    """What came of it in a word or two, where ``ok`` and ``FAILED`` don't say it."""
+    """The result in a word or two, if ``ok`` and ``FAILED`` don't say it."""
     promised: bool = True
-    """Whether it had to hold."""
+    """Whether it had to pass."""
     settled_by_replay: bool = False
-    """Whether it fails only because files were left out that playing held-out cases again stands for."""
+    """Whether it fails only because of missing files that a replay of the held-out cases makes up for."""
     more: Mapping[str, object] = field(default_factory=dict)
-    """What a program may want to know besides, by name, as JSON has it."""
+    """Further JSON values by name, for programs."""
+
+
+class ProgressTracker(Protocol):
+    """Shows the progress of a loop."""
+
+    def __call__(self, what: str, items: Sequence[Item], /) -> Iterable[Item]:
+        """Yield the items, and show how many were taken."""
+
+
+def no_progress(_what: str, items: Sequence[Item], /) -> Iterable[Item]:
+    """Return the items, and show nothing."""
+    return items

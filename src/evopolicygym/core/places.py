@@ -1,7 +1,4 @@
-"""Where things lie that are this machine's user's: runs, and what no run's directory may hold.
-
-Where things lie in a run's directory is described in ``records``.
-"""
+"""The user's directories: runs, secrets and marks, packs."""
 
 import os
 from pathlib import Path
@@ -10,43 +7,43 @@ from tempfile import TemporaryFile
 from evopolicygym.core.errors import StorageError, UsageError
 
 DEFAULT_RUNS = Path("runs")
-"""Below this directory records go and are looked for, as seen from where the program starts."""
-WHAT_WORKS = "XDG_STATE_HOME=DIR names a directory that can be written; by default it is .local/state in your HOME."
+"""Default directory of runs, relative to the working directory."""
+HINT = "Set XDG_STATE_HOME to a writable directory; the default is .local/state in your HOME."
 
 
 def state_directory() -> Path:
-    """Return where secrets are kept: ``$XDG_STATE_HOME/evopolicygym``, by default below ``~/.local/state``.
+    """Return the directory of secrets, in ``$XDG_STATE_HOME/evopolicygym`` (default: below ``~/.local/state``).
 
-    Raises ``UsageError`` where the user has no home.
+    Raises ``UsageError`` if the user has no home.
     """
     base = os.environ.get("XDG_STATE_HOME")
     try:
         return Path(base or Path.home() / ".local" / "state") / "evopolicygym" / "experiments"
     except RuntimeError as error:
         raise UsageError(
-            f"A state directory is needed, and neither HOME nor the system's list of users names a home. {WHAT_WORKS}"
+            f"Missing state directory: neither HOME nor the system's list of users names a home. {HINT}"
         ) from error
 
 
 def data_directory() -> Path:
-    """Return where packs are kept: ``$XDG_DATA_HOME/evopolicygym``, by default below ``~/.local/share``.
+    """Return the directory of packs, ``$XDG_DATA_HOME/evopolicygym`` (default: below ``~/.local/share``).
 
-    Raises ``UsageError`` where the user has no home.
+    Raises ``UsageError`` if the user has no home.
     """
     base = os.environ.get("XDG_DATA_HOME")
     try:
         return Path(base or Path.home() / ".local" / "share") / "evopolicygym"
     except RuntimeError as error:
         raise UsageError(
-            "A data directory is needed, and neither HOME nor the system's list of users names a home. "
-            "XDG_DATA_HOME=DIR names a directory that can be written."
+            "Missing data directory: neither HOME nor the system's list of users names a home. Set XDG_DATA_HOME to a "
+            "writable directory."
         ) from error
 
 
 def refuse_unwritable(directory: Path) -> None:
-    """Raise ``UsageError`` where nothing can be kept in a part of the state directory; it is made where it isn't there.
+    """Create a directory below the state directory; raise ``UsageError`` if it can't be written.
 
-    It is tried, as rights alone say little: root writes everywhere, but not to a disk that is mounted to be read.
+    A file is written, since permissions alone don't tell: root may write anywhere, except on a read-only disk.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,14 +51,11 @@ def refuse_unwritable(directory: Path) -> None:
             pass
     except OSError as error:
         raise UsageError(
-            f"Your state directory {directory} has to keep this run's secrets and marks, and it can't be written: "
-            f"{error.strerror}. {WHAT_WORKS}"
+            f"Your state directory {directory} can't be written ({error.strerror}); secrets and marks of runs are "
+            f"stored there. {HINT}"
         ) from error
 
 
 def not_kept(what: str, error: OSError) -> StorageError:
-    """Return what is said where the state directory refuses what it has to hold."""
-    return StorageError(
-        f"{what} can't be kept in your state directory: {error}. It must be a directory that can be written. "
-        f"{WHAT_WORKS}"
-    )
+    """Return the error for something that can't be written to the state directory."""
+    return StorageError(f"{what} can't be written to your state directory: {error}. {HINT}")

@@ -21,7 +21,7 @@ class Registry:
     package: str
     """The package whose modules are the built-in plugins."""
     group: str
-    """The entry-point group by which other distributions add names."""
+    """The entry-point group of other distributions."""
     attribute: str
     """The attribute that a module of the package must define."""
     from_outside: str = "Class"
@@ -58,8 +58,8 @@ class Registry:
             return getattr(import_module(module), attribute)
         except (ImportError, AttributeError, ValueError, TypeError) as error:
             raise UsageError(
-                f"The {self.kind} {name!r} can't be loaded: {error}. A name from outside is written "
-                f"package.module:{self.from_outside}, and the package must be importable."
+                f"The {self.kind} {name!r} can't be loaded: {error}. Expected package.module:{self.from_outside} of an "
+                f"importable package."
             ) from error
         except Exception as error:
             raise UsageError(f"The {self.kind} {name!r} can't be loaded: {described(error)}.") from error

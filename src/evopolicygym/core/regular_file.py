@@ -1,7 +1,7 @@
-"""Regular files where somebody else may have laid something else: opened without following links and without waiting.
+"""Regular files in directories that untrusted code may have written: opened without following links or blocking.
 
-Whoever reads a record, or writes into one that was not begun here, opens its files by these functions: a link, pipe,
-device or socket in place of a file or directory is refused by its name. What a file means is not known here.
+All files of run directories are opened by these functions. A link, pipe, device or socket in place of a file or
+directory is an error that names it.
 """
 
 import errno
@@ -14,11 +14,11 @@ from pathlib import Path
 from evopolicygym.core.errors import RecordError
 
 MOST_FILE = 4 << 30
-"""Bytes of one file that is hashed or copied whole: an episode of pictures has less, a sparse file may claim more."""
+"""Largest file that is hashed or copied, in bytes; a sparse file may claim more."""
 MOST_TREE = 32 << 30
-"""Bytes of all files below one directory that is hashed."""
+"""Most bytes of all files below a directory."""
 MOST_ENTRIES = 1_000_000
-"""Files and directories below one directory that is walked through: a suite's largest run has some 10,000."""
+"""Most files and directories below a directory; a suite's largest run has some 10,000."""
 OPENED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 KINDS = {
@@ -35,19 +35,17 @@ KINDS = {
 def descriptor(path: Path, root: Path | None = None, flags: int = os.O_RDONLY) -> int:
     """Open a regular file and return its descriptor, which the caller closes.
 
-    ``root`` is a directory above it that the user named; neither it nor what is above it is looked at, and no name
-    below it may be a link. By default it is the directory that the file lies in.
+    ``root`` is a trusted directory above it, by default the file's own; no name below it may be a link.
 
-    Raises ``RecordError`` for anything but a regular file, ``OSError`` as the system has it, such as
-    ``FileNotFoundError``.
+    Raises ``RecordError`` for anything but a regular file, and ``OSError`` such as ``FileNotFoundError``.
     """
     at, name = _directory_of(path, path.parent if root is None else root)
     try:
-        if not flags & os.O_CREAT or _is_there(name, at):
-            _check(os.stat(name, dir_fd=at, follow_symlinks=False), path)  # before it is opened: that may do something
+        if not flags & os.O_CREAT or _exists(name, at):
+            _check(os.stat(name, dir_fd=at, follow_symlinks=False), path)  # before opening, which may have effects
         opened = os.open(name, flags | OPENED, 0o644, dir_fd=at)
     except OSError as error:
-        raise _named(error, path) from error
+        raise _with_path(error, path) from error
     finally:
         os.close(at)
     try:
@@ -64,25 +62,25 @@ def reader(path: Path, root: Path | None = None) -> BufferedReader:
 
 
 def appender(path: Path, root: Path | None = None) -> BufferedWriter:
-    """Open a regular file, which is made where there is none, to write at its end; raise what ``descriptor`` raises."""
+    """Open a regular file for appending, and create it if needed; raise what ``descriptor`` raises."""
     file = FileIO(descriptor(path, root, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
     file.seek(0, os.SEEK_END)
     return BufferedWriter(file)
 
 
 def read(path: Path, most: int, root: Path | None = None) -> bytes:
-    """Return the content of a regular file; raise ``RecordError`` where it has more bytes than ``most``."""
+    """Return the content of a regular file; raise ``RecordError`` if it has more than ``most`` bytes."""
     with reader(path, root) as file:
         size = os.fstat(file.fileno()).st_size
         content = b"" if size > most else file.read(most + 1)
         size = max(size, len(content))
         if size > most:
-            raise RecordError(f"{path} has {size:,} bytes; at most {most:,} are read of such a file.")
+            raise RecordError(f"{path} has {size:,} bytes; expected at most {most:,}.")
         return content
 
 
 def is_there(path: Path, root: Path | None = None) -> bool:
-    """Return whether a regular file is there; raise ``RecordError`` where something else is, or a link leads there."""
+    """Return whether a regular file exists; raise ``RecordError`` for anything else in its place, or behind a link."""
     try:
         os.close(descriptor(path, root))
     except FileNotFoundError:
@@ -95,15 +93,15 @@ def is_there(path: Path, root: Path | None = None) -> bool:
 def below(directory: Path, root: Path | None = None, most: int = MOST_TREE) -> Iterator[tuple[Path, int]]:
     """Yield all regular files below a directory with their sizes, in no order; together at most ``most`` bytes.
 
-    Raises ``RecordError`` where the directory is none, something else than files and directories lies below it, or more
-    than the bounds allow; ``FileNotFoundError`` where it isn't there.
+    Raises ``RecordError`` if it is not a directory, contains anything but files and directories, or exceeds a bound,
+    and ``FileNotFoundError``.
     """
     check_directory(directory, root)
     entries = total = 0
     waiting = [directory]
     while waiting:
-        with os.scandir(waiting.pop()) as found:
-            for entry in found:
+        with os.scandir(waiting.pop()) as listing:
+            for entry in listing:
                 path, status = Path(entry.path), entry.stat(follow_symlinks=False)
                 is_directory = stat.S_ISDIR(status.st_mode)
                 if not is_directory:
@@ -111,8 +109,8 @@ def below(directory: Path, root: Path | None = None, most: int = MOST_TREE) -> I
                 entries, total = entries + 1, total + (0 if is_directory else status.st_size)
                 if entries > MOST_ENTRIES or total > most or status.st_size > MOST_FILE:
                     raise RecordError(
-                        f"{directory} holds more than is read: at most {MOST_ENTRIES:,} files and directories, "
-                        f"{most:,} bytes in all, {MOST_FILE:,} in a file. It was seen at {path}."
+                        f"{directory} is too large: expected at most {MOST_ENTRIES:,} files and directories, "
+                        f"{most:,} bytes in all, {MOST_FILE:,} in a file; exceeded at {path}."
                     )
                 if is_directory:
                     waiting.append(path)
@@ -121,44 +119,44 @@ def below(directory: Path, root: Path | None = None, most: int = MOST_TREE) -> I
 
 
 def check_directory(directory: Path, root: Path | None = None) -> None:
-    """Raise ``RecordError`` where a directory, or one between it and ``root``, is something else or a link.
+    """Raise ``RecordError`` if a directory, or one between it and ``root``, is a link or not a directory.
 
-    Raises ``FileNotFoundError`` where there is none.
+    Raises ``FileNotFoundError`` if it doesn't exist.
     """
     at, name = _directory_of(directory, directory.parent if root is None else root)
     try:
-        os.close(_entered(name, at, directory))
+        os.close(_open_directory(name, at, directory))
     finally:
         os.close(at)
 
 
 def _directory_of(path: Path, root: Path) -> tuple[int, str]:
-    """Return the directory that a path's last name stands in, open, and that name."""
+    """Open the directory of a path; return its descriptor and the path's last name."""
     *parents, name = path.relative_to(root).parts
     if ".." in (*parents, name):
-        raise RecordError(f"{path} does not lie below {root}.")
+        raise RecordError(f"{path} is not below {root}.")
     at, so_far = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), root
     for parent in parents:
         so_far /= parent
         try:
-            entered = _entered(parent, at, so_far)
+            entered = _open_directory(parent, at, so_far)
         finally:
             os.close(at)
         at = entered
     return at, name
 
 
-def _entered(name: str, at: int, path: Path) -> int:
+def _open_directory(name: str, at: int, path: Path) -> int:
     try:
         return os.open(name, DIRECTORY, dir_fd=at)
     except OSError as error:
         if error.errno in {errno.ENOTDIR, errno.ELOOP}:
             mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
-            raise RecordError(f"{path} is {_kind(mode)}; a directory was expected.") from error
-        raise _named(error, path) from error
+            raise RecordError(f"{path} is {_kind(mode)}; expected a directory.") from error
+        raise _with_path(error, path) from error
 
 
-def _is_there(name: str, at: int) -> bool:
+def _exists(name: str, at: int) -> bool:
     try:
         os.stat(name, dir_fd=at, follow_symlinks=False)
     except FileNotFoundError:
@@ -168,15 +166,15 @@ def _is_there(name: str, at: int) -> bool:
 
 def _check(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise RecordError(f"{path} is {_kind(status.st_mode)}; a regular file was expected.")
+        raise RecordError(f"{path} is {_kind(status.st_mode)}; expected a regular file.")
 
 
 def _kind(mode: int) -> str:
     return KINDS.get(stat.S_IFMT(mode), "of an unknown kind")
 
 
-def _named(error: OSError, path: Path) -> OSError | RecordError:
-    """Return an error that names the whole path."""
+def _with_path(error: OSError, path: Path) -> OSError | RecordError:
+    """Return the error with the whole path."""
     if error.errno == errno.ELOOP:
-        return RecordError(f"{path} is {KINDS[stat.S_IFLNK]}; a regular file was expected.")
+        return RecordError(f"{path} is {KINDS[stat.S_IFLNK]}; expected a regular file.")
     return type(error)(error.errno, error.strerror, str(path))

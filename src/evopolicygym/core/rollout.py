@@ -258,3 +258,33 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Stop all processes and remove temporary files."""
+
+
+WITHOUT, AND = " without ", " and "
+UNVERIFIED = "none"
+"""The backend that is not a sandbox; scores made with it are marked as unverified."""
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """The name of a sandbox backend, and its features that may be missing, or in a record, that were missing.
+
+    Records, files and the command line have it as text, such as ``bubblewrap`` or ``bubblewrap without seccomp``.
+    """
+
+    backend: str
+    missing: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> "Isolation":
+        """Return the isolation that a text names."""
+        backend, _, features = text.partition(WITHOUT)
+        return cls(backend, frozenset(feature.strip() for feature in features.split(AND) if feature.strip()))
+
+    def __str__(self) -> str:
+        return f"{self.backend}{WITHOUT}{AND.join(sorted(self.missing))}" if self.missing else self.backend
+
+
+def is_unverified(isolation: str) -> bool:
+    """Return whether scores made with an isolation are marked as unverified."""
+    return Isolation.parse(isolation).backend == UNVERIFIED

@@ -228,11 +228,11 @@ class Limits:
     @property
     def changed(self) -> dict[str, float]:
         """The limits that aren't at their default, by name."""
-        return {one.name: self._values[one.name] for one in fields(self) if self._values[one.name] != one.default}
+        return {item.name: self._values[item.name] for item in fields(self) if self._values[item.name] != item.default}
 
     @property
     def _values(self) -> dict[str, float]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""Exporters by their names, what they share, and the exporting of runs with one of them.
-
-What is in the tables is described in ``rows.py``.
-"""
+"""Exporters: their registry, base classes, and the export of runs with one of them."""
 
 import shutil
 from abc import ABC, abstractmethod
@@ -14,11 +11,11 @@ from typing import ClassVar, Self
 
 from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
 from evopolicygym.core.registry import Registry
-from evopolicygym.export.schema.rows import TABLES
-from evopolicygym.export.schema.tables import RunTables, each_run
+from evopolicygym.export.schema import TABLES
+from evopolicygym.export.tables import RunTables, each_run
 
 EXTRA = "data"
-"""The optional dependencies of ours that exporters need."""
+"""The package's extra that exporters need."""
 EXPORTERS = Registry(
     kind="export format",
     package="evopolicygym.export.formats",
@@ -29,26 +26,26 @@ EXPORTERS = Registry(
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One file or data set that was written."""
+    """A file or data set that was written."""
 
     name: str
-    """The table's or the data set's."""
+    """Name of the table or data set."""
     path: Path
     rows: int
     n_bytes: int
 
 
 class BaseExporter(ABC):
-    """Writes runs into a directory, one run after the other; a file is complete or not there."""
+    """Writes runs into a directory, run by run; a file is either complete or absent."""
 
     tables: ClassVar[tuple[str, ...]]
-    """What is written where nothing is asked for; empty where the format has no tables to choose."""
+    """Default tables; empty for a format without a choice of tables."""
 
     def __init__(self, directory: Path, tables: Sequence[str]) -> None:
         self.directory = directory
         self.chosen = tuple(tables)
         self.notes: list[str] = []
-        """What a user should know of what was written."""
+        """Notes to the user."""
 
     def __enter__(self) -> Self:
         return self
@@ -63,15 +60,15 @@ class BaseExporter(ABC):
 
     @abstractmethod
     def finish(self) -> list[WrittenFile]:
-        """Complete what was written, and return it."""
+        """Complete all files and return them."""
 
     @abstractmethod
     def give_up(self) -> None:
-        """Remove what is not complete."""
+        """Remove incomplete files."""
 
 
 class RowWriter(ABC):
-    """Writes one table into a file beside its place."""
+    """Writes one table into a temporary file beside its path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,23 +81,23 @@ class RowWriter(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Write what is kept back and close the file; harmless when done before."""
+        """Write buffered rows and close the file; may be called twice."""
 
 
 class TablesExporter(BaseExporter):
-    """Writes each table into a file of its own."""
+    """Writes a file for each table."""
 
     suffix: ClassVar[str]
 
     def __init__(self, directory: Path, tables: Sequence[str]) -> None:
         super().__init__(directory, tables)
-        for table in TABLES:  # of an export before this one, under --force
+        for table in TABLES:  # of an earlier export, under --force
             self._path(table).unlink(missing_ok=True)
         self._writers = {table: self.writer(table, self._path(table)) for table in self.chosen}
 
     @abstractmethod
     def writer(self, table: str, path: Path) -> RowWriter:
-        """Return what writes a table into a file."""
+        """Return a writer of a table."""
 
     def add(self, run: RunTables) -> None:
         """Write one run's rows."""
@@ -131,7 +128,7 @@ class TablesExporter(BaseExporter):
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What an export has written."""
+    """The result of an export."""
 
     runs: int
     written: list[WrittenFile]
@@ -148,13 +145,13 @@ def export(
     force: bool = False,
     follow: Callable[[Iterable[Path]], Iterable[Path]] = lambda roots: roots,
 ) -> ExportResult:
-    """Write runs into a directory; ``follow`` is handed what is gone through, to show how far it is.
+    """Write runs into a directory; ``follow`` wraps the iterable of runs, such as to show progress.
 
-    Raises ``UsageError`` where the directory is in use and ``force`` is not given, or what is asked for can't be had.
+    Raises ``UsageError`` for a directory that isn't empty (without ``force``) or an invalid choice of tables.
     """
     kind: type[BaseExporter] = EXPORTERS.load(format_name)
-    chosen = _chosen(format_name, kind.tables, tables, steps=steps)
-    _make(directory, force=force)
+    chosen = _choose_tables(format_name, kind.tables, tables, steps=steps)
+    _prepare_directory(directory, force=force)
     with kind(directory, chosen) as exporter:
         count = 0
         for run in each_run(follow(roots)):
@@ -165,7 +162,7 @@ def export(
 
 @contextmanager
 def needs(what: str) -> Iterator[None]:
-    """Turn an import that fails into ``MissingExtra``."""
+    """Turn an ``ImportError`` into ``MissingExtra``."""
     try:
         yield
     except ImportError as error:
@@ -173,30 +170,32 @@ def needs(what: str) -> Iterator[None]:
 
 
 def replace_directory(path: Path) -> None:
-    """Make an empty directory of this name, in place of one that may be there."""
+    """Create an empty directory, in place of an existing one."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
 
 
-def _chosen(name: str, usual: tuple[str, ...], asked: Sequence[str] | None, *, steps: bool) -> tuple[str, ...]:
-    if not usual:
-        if asked or not steps:
-            raise UsageError(f"The format {name} holds whole train episodes and has no tables to choose among.")
+def _choose_tables(
+    name: str, default: tuple[str, ...], requested: Sequence[str] | None, *, steps: bool
+) -> tuple[str, ...]:
+    if not default:
+        if requested or not steps:
+            raise UsageError(f"The format {name} has no tables to choose from: it writes whole runs.")
         return ()
-    for table in asked or ():
+    for table in requested or ():
         if table not in TABLES:
             raise UnknownName("table", table, TABLES)
-    if asked and not steps and "steps" in asked:
-        raise UsageError("--tables names steps, and --no-steps leaves them out; give one of them.")
-    return tuple(table for table in TABLES if table in (asked or usual) and (steps or table != "steps"))
+    if requested and not steps and "steps" in requested:
+        raise UsageError("--tables steps conflicts with --no-steps.")
+    return tuple(table for table in TABLES if table in (requested or default) and (steps or table != "steps"))
 
 
-def _make(directory: Path, *, force: bool) -> None:
+def _prepare_directory(directory: Path, *, force: bool) -> None:
     if directory.exists() and not directory.is_dir():
-        raise UsageError(f"{directory} is a file; expected a directory to write into.")
+        raise UsageError(f"Invalid output {directory}: expected a directory, got a file.")
     if directory.is_dir() and any(directory.iterdir()) and not force:
         raise UsageError(
-            f"{directory} is not empty, and nothing in it is overwritten unasked. Name another directory, or use "
-            f"--force to replace the files of an export in it; other files stay."
+            f"{directory} is not empty. Name another directory, or pass --force to replace the files of an export in "
+            f"it; other files stay."
         )
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Uploading exports to a hub of data sets, by Hugging Face's own client: what would be uploaded, and the uploading.
+"""Uploads of exports to a hub of data sets, by Hugging Face's client.
 
-Nothing is uploaded but what a plan names, and nothing before ``push`` is called. Which hub it is, and who one is there,
-are the client's settings (``HF_ENDPOINT``, ``HF_TOKEN``, ``hf auth login``).
+Only ``push`` uploads, and only the files of its plan. The hub and the account are settings of the client
+(``HF_ENDPOINT``, ``HF_TOKEN``, ``hf auth login``).
 """
 
 import json
@@ -19,9 +19,9 @@ KIND = "dataset"
 CARD = "README.md"
 REGISTRY = "registry.json"
 TASK_FILE = "task.toml"
-"""By which a directory is known as a Harbor task."""
+"""A directory with this file is a Harbor task."""
 TASKS = "tasks"
-"""Where tasks lie in their repository."""
+"""Directory of the tasks in their repository."""
 TABLES_CARD = """\
 ---
 pretty_name: EvoPolicyGym runs
@@ -67,7 +67,7 @@ Written by evopolicygym {version}.
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """One file that is to be uploaded."""
+    """A file to upload."""
 
     path: Path
     place: str
@@ -75,81 +75,82 @@ class HubFile:
 
     @property
     def n_bytes(self) -> int:
-        """Its size now."""
+        """Its present size."""
         return self.path.stat().st_size
 
 
 @dataclass(frozen=True, slots=True)
 class HubUpload:
-    """What is to be uploaded, and whereto."""
+    """The plan of an upload."""
 
     repository: str
-    """``OWNER/NAME``, of a data set."""
+    """``OWNER/NAME`` of a data set."""
     files: tuple[HubFile, ...]
     is_private: bool = True
 
     @property
     def visibility(self) -> str:
-        """Who can see it, in a word."""
+        """``private`` or ``public``."""
         return "private" if self.is_private else "public"
 
 
-def repository_of(asked: str) -> str:
+def repository_of(target: str) -> str:
     """Return the ``OWNER/NAME`` of ``hub:OWNER/NAME``; raise ``UsageError`` for anything else."""
-    if found := REPOSITORY.fullmatch(asked):
-        return found[1]
-    raise UsageError(f"Invalid target of a push: expected hub:OWNER/NAME, such as hub:me/acrobot-runs, got {asked!r}.")
+    if match := REPOSITORY.fullmatch(target):
+        return match[1]
+    raise UsageError(f"Invalid target of a push: expected hub:OWNER/NAME, such as hub:me/acrobot-runs, got {target!r}.")
 
 
 def tables_upload(
     written: Sequence[WrittenFile], directory: Path, repository: str, runs: int, *, is_private: bool = True
 ) -> HubUpload:
-    """Return the upload of tables that were written into a directory, with a card that has a config for each table.
+    """Return the upload of exported tables, with a card that has a config for each table.
 
-    The card is ``README.md`` in the directory; one that is there is kept, so that it may be edited.
+    The card is ``README.md`` in the directory; an existing card is kept.
     """
-    names = [one.name for one in written]
+    names = [table.name for table in written]
     configs = (
-        f"- config_name: {one.name}\n  data_files: {one.path.name}\n{'  default: true' * (one.name == names[0])}\n"
-        for one in written
+        f"- config_name: {table.name}\n  data_files: {table.path.name}\n"
+        f"{'  default: true' * (table.name == names[0])}\n"
+        for table in written
     )
     card = TABLES_CARD.format(
         configs="".join(configs).replace("\n\n", "\n"),
-        rows="".join(f"| {one.name} | {one.rows:,} |\n" for one in written),
+        rows="".join(f"| {table.name} | {table.rows:,} |\n" for table in written),
         runs=runs,
         repository=repository,
         first=names[0],
         version=__version__,
     )
-    files = (HubFile(one.path, one.path.name) for one in written)
-    return HubUpload(repository, (*files, _kept(directory / CARD, card)), is_private)
+    files = (HubFile(table.path, table.path.name) for table in written)
+    return HubUpload(repository, (*files, _write_if_missing(directory / CARD, card)), is_private)
 
 
 def tasks_upload(directory: Path, repository: str, url: str = "", *, is_private: bool = True) -> HubUpload:
-    """Return the upload of Harbor tasks, the directories below one that hold a ``task.toml``.
+    """Return the upload of the Harbor tasks in a directory: its subdirectories with a ``task.toml``.
 
-    ``registry.json``, which lists them as a data set of Harbor's, and a card are written into the directory. ``url`` is
-    where the repository's git answers; by default that on the hub of the client's settings.
+    A ``registry.json``, which lists them as a Harbor data set, and a card are written into the directory. ``url`` is
+    that of the repository's git; by default, the one on the client's hub.
     """
     tasks = sorted(file.parent for file in directory.glob(f"*/{TASK_FILE}"))
     if not tasks:
-        raise UsageError(f"{directory} has no task; expected directories with a {TASK_FILE} in it.")
+        raise UsageError(f"No tasks in {directory}: expected subdirectories with a {TASK_FILE}.")
     git = url or f"{_endpoint()}/datasets/{repository}"
-    listed = [{"name": one.name, "git_url": git, "path": f"{TASKS}/{one.name}"} for one in tasks]
+    entries = [{"name": task.name, "git_url": git, "path": f"{TASKS}/{task.name}"} for task in tasks]
     text = "Improve an executable policy through feedback."
-    registry = [{"name": "evopolicygym", "version": __version__, "description": text, "tasks": listed}]
+    registry = [{"name": "evopolicygym", "version": __version__, "description": text, "tasks": entries}]
     (directory / REGISTRY).write_text(json.dumps(registry, indent=2) + "\n", encoding="utf-8")
-    card = _kept(directory / CARD, TASKS_CARD.format(count=len(tasks), version=__version__))
-    found = (file for task in tasks for file in sorted(task.rglob("*")) if file.is_file() and not file.is_symlink())
-    files = (HubFile(file, f"{TASKS}/{file.relative_to(directory).as_posix()}") for file in found)
+    card = _write_if_missing(directory / CARD, TASKS_CARD.format(count=len(tasks), version=__version__))
+    paths = (file for task in tasks for file in sorted(task.rglob("*")) if file.is_file() and not file.is_symlink())
+    files = (HubFile(file, f"{TASKS}/{file.relative_to(directory).as_posix()}") for file in paths)
     return HubUpload(repository, (*files, HubFile(directory / REGISTRY, REGISTRY), card), is_private)
 
 
 def push(upload: HubUpload) -> str:
-    """Upload a plan in one commit, into a repository that is made where there is none; return the commit's address.
+    """Upload a plan in one commit, and create the repository if needed; return the commit's URL.
 
-    Raises ``MissingExtra``, ``UsageError`` where the repository is public and the upload is private, and
-    ``EvoPolicyGymError`` where the hub refuses or can't be reached.
+    Raises ``MissingExtra``, ``UsageError`` for a private upload to a public repository, and ``EvoPolicyGymError`` if
+    the hub refuses or can't be reached.
     """
     with needs("Pushing to a hub"):
         from httpx2 import HTTPError
@@ -160,27 +161,26 @@ def push(upload: HubUpload) -> str:
         api.create_repo(upload.repository, private=upload.is_private, exist_ok=True, repo_type=KIND)
         if upload.is_private and not api.repo_info(upload.repository, repo_type=KIND).private:
             raise UsageError(
-                f"{upload.repository} is public on the hub, so nothing was uploaded. --public uploads there; another "
-                f"name makes a private repository."
+                f"{upload.repository} is public on the hub; nothing was uploaded. Pass --public to upload there, or "
+                f"another name for a private repository."
             )
         commit = api.create_commit(
             upload.repository,
-            [CommitOperationAdd(one.place, str(one.path)) for one in upload.files],
+            [CommitOperationAdd(file.place, str(file.path)) for file in upload.files],
             commit_message=f"Export of evopolicygym {__version__}",
             repo_type=KIND,
         )
     except (HTTPError, OSError, ValueError) as error:
-        raise EvoPolicyGymError(f"The hub did not take {upload.repository}: {error}") from error
+        raise EvoPolicyGymError(f"The upload to {upload.repository} failed: {error}") from error
     return str(commit.commit_url)
 
 
 def total_bytes(files: Iterable[HubFile]) -> int:
     """Return the size of all files."""
-    return sum(one.n_bytes for one in files)
+    return sum(file.n_bytes for file in files)
 
 
-def _kept(path: Path, text: str) -> HubFile:
-    """Return a file of this text, or the one that is there already."""
+def _write_if_missing(path: Path, text: str) -> HubFile:
     if not path.exists():
         path.write_text(text, encoding="utf-8")
     return HubFile(path, path.name)

@@ -1,1 +1,1 @@
-"""Tasks for Inspect AI: runs that its solvers and models play, in our own sandbox."""
+"""Tasks for Inspect AI: runs played by its solvers and models, in this package's sandbox."""

@@ -1,7 +1,7 @@
 """The run of an Inspect sample: started, or found and resumed when Inspect retries the sample.
 
-A run is found by its record, which names the sample: Inspect's task identity, which eval-retry and eval-set keep, the
-sample's id and the epoch. Episodes charged in an earlier try stay charged.
+A run's record names the sample by Inspect's task identity, which eval-retry and eval-set keep, the sample's id and the
+epoch. Episodes charged in an earlier try stay charged.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ class RunSettings(BaseModel):
 SAMPLE, SOLVER = "sample", "solver"
 """Options of the agent in a run's record."""
 HOSTED_RUNS: dict[str, HostedRun] = {}
-"""Runs of this process by their samples: one that is scored while Inspect tries its sample again is waited for."""
+"""Runs of this process by sample; a retry waits for a run that is being scored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class SampleIdentity:
         """Findings in the record on the agent's driver."""
         return {
             "driven by": f"Inspect AI {self.version}, solver {self.solver}, outside of the sandbox with its user's "
-            f"rights; commands that it has executed are kept in",
-            "model": f"{self.model}, asked by Inspect from outside of the sandbox; tokens are as Inspect counts them",
+            f"rights; commands that it executes are sandboxed",
+            "model": f"{self.model}, called by Inspect from outside of the sandbox; tokens as counted by Inspect",
         }
 
 
@@ -88,18 +88,18 @@ class SampleRun:
     """A sample's run."""
 
     hosted: HostedRun | None
-    """None where it was scored in an earlier try."""
+    """None if it was scored in an earlier try."""
     scored: Run | None = None
     resumed: bool = False
-    """Whether an earlier try began it."""
+    """Whether an earlier try started it."""
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be submitted any more."""
+        """Whether no more submissions are accepted."""
         return self.hosted is None or self.hosted.closed
 
     def finish(self) -> Run:
-        """End the agent's turn and return the run once it is scored; raise what stopped it."""
+        """End the agent's turn and return the scored run; raise the error that stopped it."""
         if self.scored is None and self.hosted is not None:
             self.scored = self.hosted.finish()
         if self.scored is None:
@@ -107,7 +107,7 @@ class SampleRun:
         return self.scored
 
     def leave(self) -> None:
-        """Stop the run where it isn't scored; another try of the sample resumes it."""
+        """Stop the run unless it is scored; another try of the sample resumes it."""
         if self.scored is None and self.hosted is not None:
             self.hosted.pause("Inspect left the sample before it was scored")
 
@@ -115,19 +115,19 @@ class SampleRun:
 def sample_run(
     settings: RunSettings, spec: str, identity: SampleIdentity, used: Callable[[], Mapping[str, float]]
 ) -> SampleRun:
-    """Return a sample's run: the one that an earlier try began, with what is left of its budget, or a new one.
+    """Return a sample's run: that of an earlier try, with its remaining budget, or a new one.
 
-    Raises what ``evopolicygym.run`` raises, and ``UsageError`` where an earlier try was begun with other options.
+    Raises what ``evopolicygym.run`` raises, and ``UsageError`` if an earlier try had other options.
     """
     if earlier := HOSTED_RUNS.get(identity.name):
         earlier.settle()
     root = _find_earlier_run(settings, spec, identity)
     if root is not None:
-        found = host_again(root, identity.findings, used, settings.workers)
-        if isinstance(found, Run):
-            return SampleRun(None, found, resumed=True)
+        run = host_again(root, identity.findings, used, settings.workers)
+        if isinstance(run, Run):
+            return SampleRun(None, run, resumed=True)
     else:
-        found = host(
+        run = host(
             spec,
             INSPECT,
             identity.findings,
@@ -145,12 +145,12 @@ def sample_run(
             label=identity.label,
             options={SAMPLE: identity.name, SOLVER: identity.solver},
         )
-    HOSTED_RUNS[identity.name] = found
-    return SampleRun(found, resumed=root is not None)
+    HOSTED_RUNS[identity.name] = run
+    return SampleRun(run, resumed=root is not None)
 
 
 def _find_earlier_run(settings: RunSettings, spec: str, identity: SampleIdentity) -> Path | None:
-    """Return the record of the run that an earlier try of a sample began; None where there was none."""
+    """Return the run directory of a sample's earlier try; None if there is none."""
     environment = catalog.load(spec).name
     runs = run_directory(Path(settings.runs).resolve(), settings.experiment, INSPECT, environment, "any").parent
     for root in sorted(runs.iterdir(), reverse=True) if runs.is_dir() else ():
@@ -161,16 +161,16 @@ def _find_earlier_run(settings: RunSettings, spec: str, identity: SampleIdentity
             continue
         if opened.task.budget.episodes != settings.budget or opened.agent.model != identity.model:
             raise UsageError(
-                f"An earlier try of this sample began the run {root} with {opened.task.budget.episodes} episodes and "
-                f"the model {opened.agent.model!r}; now it is {settings.budget} and {identity.model!r}. A new "
-                f"evaluation begins new runs."
+                f"An earlier try of this sample started the run {root} with {opened.task.budget.episodes} episodes and "
+                f"the model {opened.agent.model!r}; now it is {settings.budget} and {identity.model!r}. Start a new "
+                f"evaluation for new runs."
             )
         return root
     return None
 
 
 def _may_name(journal: Path, name: str) -> bool:
-    """Return whether a journal's first line holds a name, so that it is worth reading."""
+    """Return whether the first line of an event log contains a name, so that the run must be read."""
     try:
         with journal.open("rb") as file:
             return name.encode() in file.readline()

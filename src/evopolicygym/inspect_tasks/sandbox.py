@@ -1,6 +1,6 @@
 """The sandbox ``evopolicygym`` of Inspect AI: the workplace of a sample's run, without Docker.
 
-A sample starts a run when its sandbox is created. ``sandbox/program/`` isolates its commands, ``scoring.py`` scores it.
+A sample starts its run when its sandbox is created.
 """
 
 import json
@@ -41,10 +41,10 @@ SOLVER = "solver"
 """Name of a solver that is not a named agent."""
 NOT_FOUND, CANNOT_START, KILLED = 127, 126, 137
 FAILED = 3
-"""With which code the scripts below exit where a file can't be read or written; stderr says why, as JSON."""
+"""Exit code of the scripts below if a file can't be read or written; stderr has the error as JSON."""
 LOST = (
-    "the command's sandbox ended under it, and was started anew: its processes, /tmp and the home are gone, /workspace "
-    "is as it was"
+    "the command's sandbox ended during the command, and was restarted: its processes, /tmp and the home are lost, "
+    "/workspace is unchanged"
 )
 ERRORS = f"""
 except OSError as error:
@@ -71,42 +71,42 @@ Result = TypeVar("Result")
 class RunSandbox(SandboxEnvironment):
     """The workplace of one run."""
 
-    def __init__(self, played: SampleRun, directory: str = "") -> None:
+    def __init__(self, run: SampleRun, directory: str = "") -> None:
         """Execute commands in a run's workplace, in ``/workspace`` or another directory there."""
         super().__init__()
-        self.played = played
+        self.run = run
         self._directory = directory
         self._threads = CapacityLimiter(1000)
 
     @classmethod
     def default_concurrency(cls) -> int:
-        """Return how many runs are played at once: as many as have two workers on cores of their own."""
+        """Return the number of concurrent runs: as many as have a core for each worker."""
         from os import sched_getaffinity
 
         return max(1, len(sched_getaffinity(0)) // RunSettings().workers)
 
     @classmethod
     def config_deserialize(cls, config: dict[str, Any]) -> RunSettings:
-        """Return the configuration that a log holds."""
+        """Return the configuration in a log."""
         return RunSettings(**config)
 
     @classmethod
     async def sample_init(
         cls, task_name: str, config: SandboxEnvironmentConfigType | None, metadata: dict[str, Any]
     ) -> dict[str, SandboxEnvironment]:
-        """Begin a sample's run, or resume the one that an earlier try of it began."""
+        """Start a sample's run, or resume that of an earlier try."""
         if not isinstance(config, RunSettings) or SPEC not in metadata:
             raise PrerequisiteError(
-                f"The sandbox {NAME!r} is the workplace of a run of EvoPolicyGym, which the task {task_name!r} doesn't "
-                f"begin. What works: inspect eval evopolicygym/core16, or evopolicygym/acrobot."
+                f"The sandbox {NAME!r} is for tasks of EvoPolicyGym, and {task_name!r} is not one of them. Use inspect "
+                f"eval evopolicygym/core16, or evopolicygym/acrobot."
             )
         used = partial(usage_of, sample_model_usage())
         identity = current_sample(str(metadata["__sample_id__"]))
         try:
-            played = await anyio.to_thread.run_sync(sample_run, config, str(metadata[SPEC]), identity, used)
+            run = await anyio.to_thread.run_sync(sample_run, config, str(metadata[SPEC]), identity, used)
         except EvoPolicyGymError as error:
             raise PrerequisiteError(str(error)) from error
-        return {"default": cls(played)}
+        return {"default": cls(run)}
 
     @classmethod
     async def sample_cleanup(
@@ -116,14 +116,14 @@ class RunSandbox(SandboxEnvironment):
         environments: dict[str, SandboxEnvironment],
         interrupted: bool,  # noqa: ARG003, FBT001 - as above
     ) -> None:
-        """Stop a run that wasn't scored, so that another try of the sample resumes it."""
+        """Stop a run that isn't scored; another try of the sample resumes it."""
         for environment in environments.values():
             with CancelScope(shield=True):
-                await anyio.to_thread.run_sync(environment.as_type(cls).played.leave)
+                await anyio.to_thread.run_sync(environment.as_type(cls).run.leave)
 
     async def finish(self) -> Run:
-        """Close the run and return it once it is scored."""
-        return await anyio.to_thread.run_sync(self.played.finish)
+        """Close the run and return it with its score."""
+        return await anyio.to_thread.run_sync(self.run.finish)
 
     async def exec(
         self,
@@ -138,7 +138,7 @@ class RunSandbox(SandboxEnvironment):
     ) -> ExecResult[str]:
         """Execute a command in the workplace."""
         if user not in USERS:
-            raise SandboxUserUnsupportedError(f"Commands run as the user 'agent' there, not as {user!r}.")
+            raise SandboxUserUnsupportedError(f"Invalid user {user!r}: commands run as the user 'agent'.")
         try:
             done = await self._execute(cmd, _bytes(input or b""), cwd or "", env or {}, timeout)
         except PermissionError:
@@ -159,8 +159,8 @@ class RunSandbox(SandboxEnvironment):
         return ExecResult(done.code == 0, done.code, stdout, stderr)
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
-        """Write a file, with the directories above it."""
-        _raised(await self._execute(self._script(WRITE, file), _bytes(contents)), file)
+        """Write a file, and create the directories above it."""
+        _check_script(await self._execute(self._script(WRITE, file), _bytes(contents)), file)
 
     @overload
     async def read_file(self, file: str, text: Literal[True] = True) -> str: ...  # noqa: FBT002 - the contract's
@@ -174,18 +174,18 @@ class RunSandbox(SandboxEnvironment):
         done = await self._execute(self._script(READ, file), most_bytes=limit)
         if done.cut:
             raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_READ_FILE_SIZE_STR, None)
-        content = _raised(done, file)
+        content = _check_script(done, file)
         return content.decode("utf-8") if text else content
 
     def default_polling_interval(self) -> float:
-        """Return after how many seconds the answers of Inspect's tools are looked for again."""
+        """Return the seconds between polls for answers of Inspect's tools."""
         return 0.2
 
     def _workplace(self) -> StandingWorkplace:
-        if self.played.hosted is None:
+        if self.run.hosted is None:
             raise SandboxUnavailableError("The run is over: it was scored in an earlier try of the sample.")
         try:
-            return self.played.hosted.workplace
+            return self.run.hosted.workplace
         except TurnOver as over:
             raise SandboxUnavailableError(f"The run is over: {over}.") from over
 
@@ -201,12 +201,12 @@ class RunSandbox(SandboxEnvironment):
         limit_s: float | None = None,
         most_bytes: int | None = None,
     ) -> Execution:
-        """Execute a command by threads, so that others go on; one that is not waited for any more is killed."""
-        most = most_bytes or SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE
+        """Execute a command in threads; it is killed if the caller is cancelled."""
+        limit = most_bytes or SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE
         workplace = await self._threaded(self._workplace)
         line = command(workplace) if callable(command) else command
-        place = join(self._directory, directory)
-        begin = partial(workplace.begin, line, data, directory=place, environment=environment, most_bytes=most)
+        path = join(self._directory, directory)
+        begin = partial(workplace.begin, line, data, directory=path, environment=environment, most_bytes=limit)
         running, printed = await self._threaded(begin)
         try:
             code = await anyio.to_thread.run_sync(running.wait, limit_s, limiter=self._threads, abandon_on_cancel=True)
@@ -223,10 +223,10 @@ class RunSandbox(SandboxEnvironment):
 
 
 def current_sample(sample: str) -> SampleIdentity:
-    """Return which sample Inspect runs in this context, and by whom it is played."""
+    """Return the identity of the sample that Inspect runs in this context."""
     active = sample_active()
     if active is None:
-        raise PrerequisiteError("No sample of Inspect's is active.")
+        raise PrerequisiteError("No Inspect sample is active.")
     return SampleIdentity(
         stable_task_id_for_eval(active.eval_id),
         sample,
@@ -238,12 +238,12 @@ def current_sample(sample: str) -> SampleIdentity:
 
 
 def usage_of(models: Mapping[str, ModelUsage]) -> dict[str, float]:
-    """Return what a sample used of all its models, by the names that a run's record has; cost where it is known."""
+    """Return a sample's usage of all its models, by the names in a run's record; cost if it is known."""
     used: dict[str, float] = {}
     for model in models.values():
-        cached, written = model.input_tokens_cache_read or 0, model.input_tokens_cache_write or 0
+        cached, cache_write = model.input_tokens_cache_read or 0, model.input_tokens_cache_write or 0
         amounts = {
-            "input": model.input_tokens + cached + written,
+            "input": model.input_tokens + cached + cache_write,
             "cached_input": cached,
             "output": model.output_tokens,
             "reasoning": model.reasoning_tokens or 0,
@@ -257,8 +257,8 @@ def _bytes(text: str | bytes) -> bytes:
     return text.encode("utf-8") if isinstance(text, str) else text
 
 
-def _raised(done: Execution, file: str) -> bytes:
-    """Return what a script printed; raise the error that it met."""
+def _check_script(done: Execution, file: str) -> bytes:
+    """Return a script's output; raise ``OSError`` for its failure."""
     if done.code == FAILED:
         number, reason = json.loads(done.stderr)
         raise OSError(number, reason, file)

@@ -1,34 +1,40 @@
-"""The Inspect tasks, one for each environment and each shipped suite, and their default solver.
+"""The Inspect tasks, one for each environment and each shipped suite, with their default solver and their scorer.
 
 Each sample is one run on one environment.
 """
 
+import math
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.agent import Agent, AgentContinue, AgentState, agent, react
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageAssistant
+from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import bash, text_editor
-from inspect_ai.util import SandboxEnvironmentSpec
+from inspect_ai.util import SandboxEnvironmentSpec, sandbox
 
+from evopolicygym.api.run import Run
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import AUTO, DEFAULT_EXPERIMENT
-from evopolicygym.core.task import TaskKind
+from evopolicygym.core.score import normalised
+from evopolicygym.core.task import EnvironmentSpec, TaskKind
+from evopolicygym.core.text import plus_minus
 from evopolicygym.inspect_tasks.sample_run import ENVIRONMENT, SPEC, RunSettings
-from evopolicygym.inspect_tasks.sandbox import NAME
-from evopolicygym.inspect_tasks.scoring import NORMALISED, run_sandbox, run_score
+from evopolicygym.inspect_tasks.sandbox import NAME, RunSandbox
+from evopolicygym.records.reader import read_run
 from evopolicygym.specs import catalog, pack_catalog
 from evopolicygym.version import __version__
 
 COMMAND_S = 300
-"""Seconds that one command may take."""
+"""Limit of a command, in seconds."""
 MAX_ANSWERS_WITHOUT_TOOLS = 3
-"""Answers in a row without a call of a tool, after which the agent is over."""
+"""Answers in a row without a tool call after which the agent ends."""
 PROMPT = """\
 You improve an executable policy by playing it, reading what came of it, and editing it. Commands run in /workspace,
 in a sandbox without network. Nobody answers questions: decide by yourself, and work until the episode budget is
@@ -37,7 +43,7 @@ spent."""
 
 @agent(name="react")
 def policy_improver() -> Agent:
-    """Return Inspect's ``react`` agent, which is over once the budget is spent or its model calls no tool any more."""
+    """Return Inspect's ``react`` agent, which ends when the budget is spent or its model calls no more tools."""
     return react(
         name="react",
         description="Improves a policy within its episode budget.",
@@ -49,10 +55,10 @@ def policy_improver() -> Agent:
 
 
 def continue_within_budget() -> AgentContinue:
-    """Return what decides after each answer whether the agent goes on."""
+    """Return a function that decides after each answer whether the agent continues."""
 
     async def decide(state: AgentState) -> bool | str:
-        run = run_sandbox().played
+        run = run_sandbox().run
         if run.closed or run.hosted is None:
             return False
         if state.output.message.tool_calls:
@@ -65,13 +71,88 @@ def continue_within_budget() -> AgentContinue:
 
 
 def _answers_without_tools(state: AgentState) -> int:
-    """Return how many of the last answers called no tool."""
+    """Return the number of last answers without a tool call."""
     answers = [message for message in state.messages if isinstance(message, ChatMessageAssistant)]
-    return next((place for place, answer in enumerate(reversed(answers)) if answer.tool_calls), len(answers))
+    return next((index for index, answer in enumerate(reversed(answers)) if answer.tool_calls), len(answers))
+
+
+NORMALISED, RETURN, SUCCESS_RATE = "normalised", "return", "success_rate"
+UNKNOWN = math.nan
+"""NaN, which Inspect excludes from its metrics."""
+
+
+@scorer(
+    metrics={
+        NORMALISED: [mean(), stderr()],
+        RETURN: [grouped(mean(), ENVIRONMENT, all=False)],
+        SUCCESS_RATE: [mean(), stderr()],
+    }
+)
+def run_score() -> Scorer:
+    """Score the run: normalised, 0 for random play and 1 for the reference; the mean return; the share of successes."""
+
+    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 - the contract's
+        own = run_sandbox()
+        return score_of(await own.finish(), resumed=own.run.resumed)
+
+    return score
+
+
+def run_sandbox() -> RunSandbox:
+    """Return the sandbox of the sample; raise ``UsageError`` if it isn't that of this package."""
+    try:
+        return sandbox().as_type(RunSandbox)
+    except (TypeError, ProcessLookupError) as error:
+        raise UsageError(
+            f"Invalid sandbox: this task plays runs of EvoPolicyGym, which need the sandbox {NAME!r}. Leave --sandbox "
+            f"out."
+        ) from error
+
+
+def score_of(run: Run, *, resumed: bool = False) -> Score:
+    """Return the score of a finished run; without a playable submission, that of random play."""
+    state = read_run(run.path).state
+    environment, held_out = state.opened.task.environment, run.score
+    values = {
+        NORMALISED: _normalised(held_out, environment),
+        RETURN: UNKNOWN if held_out is None else held_out,
+        SUCCESS_RATE: UNKNOWN if run.success_rate is None else run.success_rate,
+    }
+    text = "no submission could be played" if held_out is None else plus_minus(held_out, run.standard_error)
+    return Score(
+        value=values,
+        answer=_policy(run),
+        explanation=f"{environment.name}: {text}; {state.spent} of {state.budget} episodes spent",
+        metadata={**_metadata(run), "isolation": state.opened.isolation, "resumed": resumed, "spent": state.spent},
+    )
+
+
+def _normalised(held_out: float | None, environment: EnvironmentSpec) -> float:
+    if environment.random_anchor is None or environment.reference_anchor is None:
+        return UNKNOWN
+    if held_out is None:
+        return 0.0
+    return normalised(held_out, environment.random_anchor.mean, environment.reference_anchor.mean)
+
+
+def _policy(run: Run) -> str | None:
+    """Return the source of the selected policy, if any."""
+    selected = next((submission for submission in run.submissions if submission["selected"]), None)
+    file = run.path / "checkpoints" / str(selected["checkpoint"]) / "policy.py" if selected else Path()
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
+
+
+def _metadata(run: Run) -> Mapping[str, Any]:
+    return {
+        "run": str(run.path),
+        "standard_error": run.standard_error,
+        "selected_submission": run.selected_submission,
+        "submissions": len(run.submissions),
+    }
 
 
 VERSION = "1.0"
-"""Raised whenever scores of the same agent may differ from those of the version before."""
+"""Increased when scores of the same agent may differ from those of the previous version."""
 INPUT = """\
 Improve the policy for the environment {name!r}.
 
@@ -84,10 +165,10 @@ Go on until the episode budget is spent. The best of your submissions is scored 
 
 @solver
 def skip_scored() -> Solver:
-    """Return what ends a sample at once whose run was scored in an earlier try."""
+    """Return a solver that ends a sample at once if its run was scored in an earlier try."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001 - the contract's
-        state.completed = run_sandbox().played.hosted is None
+        state.completed = run_sandbox().run.hosted is None
         return state
 
     return solve
@@ -123,7 +204,7 @@ def environments_task(name: str, environments: Sequence[str]) -> Callable[..., T
             isolation: The isolation level; ``auto`` takes the strongest that works.
             workers: How many episodes of a run play at once.
         """
-        named = [environment] if isinstance(environment, str) else list(environment)
+        chosen = [environment] if isinstance(environment, str) else list(environment)
         settings = RunSettings(
             budget=budget,
             validation=validation,
@@ -137,7 +218,7 @@ def environments_task(name: str, environments: Sequence[str]) -> Callable[..., T
         )
         return Task(
             dataset=MemoryDataset(
-                [_sample(item) for item in filter(None, named)] or [*map(_sample, environments)], name
+                [_sample(item) for item in filter(None, chosen)] or [*map(_sample, environments)], name
             ),
             setup=skip_scored(),
             solver=policy_improver(),
@@ -152,7 +233,7 @@ def environments_task(name: str, environments: Sequence[str]) -> Callable[..., T
 
 
 def _sample(environment: str) -> Sample:
-    """Return the sample of an environment; raise ``UsageError`` where there is none of that name."""
+    """Return the sample of an environment; raise ``UsageError`` for an unknown one."""
     name, family, kind = _identity(environment)
     metadata = {ENVIRONMENT: name, SPEC: environment, "family": family, "kind": str(kind)}
     return Sample(input=INPUT.format(name=name), id=name, metadata=metadata)
@@ -161,16 +242,18 @@ def _sample(environment: str) -> Sample:
 def _identity(environment: str) -> tuple[str, str, TaskKind]:
     """Return the name, the family and the kind of a spec or of a task of a pack."""
     if found := pack_catalog.find(environment):
-        pack, of_pack = found
-        return of_pack.name, pack.family, of_pack.kind
+        pack, pack_task = found
+        return pack_task.name, pack.family, pack_task.kind
     spec = catalog.load(environment)
     return spec.name, spec.family, spec.kind
 
 
 def _suites() -> dict[str, list[str]]:
-    """Return the environments of each suite that ships, by the suite's name."""
-    found = [item for item in files("evopolicygym.runs.suites").iterdir() if item.name.endswith(".toml")]
-    return {PurePath(item.name).stem: tomllib.loads(item.read_text(encoding="utf-8"))["environments"] for item in found}
+    """Return the environments of each shipped suite by its name."""
+    suites = [item for item in files("evopolicygym.runs.suites").iterdir() if item.name.endswith(".toml")]
+    return {
+        PurePath(item.name).stem: tomllib.loads(item.read_text(encoding="utf-8"))["environments"] for item in suites
+    }
 
 
 def _tasks() -> dict[str, Callable[..., Task]]:

@@ -1,7 +1,4 @@
-"""The proxy's ASGI application: admits requests, counts them in the ledger and logs each.
-
-The answer is streamed by ``forward.py``.
-"""
+"""The proxy's ASGI application: admits requests, counts them in the ledger and logs each."""
 
 import asyncio
 import json
@@ -35,7 +32,7 @@ from evopolicygym.serving.http_server import BodyMemory, BodyRefused, BodyReserv
 LOG = logging.getLogger(__name__)
 SERVER_ERROR = 500
 BODY_S = 60.0
-"""Seconds within which a body must arrive."""
+"""Seconds in which a body must arrive."""
 MAX_BUFFERED = 64 << 20
 """Bytes of bodies that are buffered at once, over all connections."""
 LARGE = 256 << 10
@@ -171,10 +168,10 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _read_body(request: Request, most: int, reservation: BodyReservation) -> bytes:
+async def _read_body(request: Request, max_bytes: int, reservation: BodyReservation) -> bytes:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise ModelRequestRefused(415, "body", "Invalid content-encoding: expected an uncompressed body.")
     try:
-        return await read_body(request, most, BODY_S, reservation.add)
+        return await read_body(request, max_bytes, BODY_S, reservation.add)
     except BodyRefused as refused:
         raise ModelRequestRefused(refused.http_status, "body", str(refused)) from None

@@ -7,7 +7,7 @@ from typing import Any
 from evopolicygym.core.errors import EvoPolicyGymError
 
 Headers = list[tuple[bytes, bytes]]
-"""As received: names in lower case, one pair for each line."""
+"""Headers as received: names in lower case, a pair for each line."""
 CREDENTIALS = (b"authorization", b"x-api-key", b"x-goog-api-key")
 _ANTHROPIC_ERRORS = {
     400: "invalid_request_error",

@@ -1,7 +1,6 @@
 """Forwards admitted requests to the model server, and passes answers back chunk by chunk.
 
-One address, no redirects, no proxies, no cookies, and only the headers that are named here. Whether a request may pass
-is decided by ``endpoint.py``.
+One address, no redirects, no proxies, no cookies, and only the headers that are listed here.
 """
 
 import json
@@ -60,7 +59,7 @@ RESPONSE_HEADERS = frozenset({"cache-control", "content-type", "retry-after", "r
 """Response headers that are passed on; none identifies the account."""
 DECODED = frozenset({"", "identity", "gzip", "deflate"})
 WRITE_S = 60.0
-PIECE = 64 << 10
+CHUNK_BYTES = 64 << 10
 UNREACHED = "unreached"
 """Reason of a request that never reached the model server."""
 
@@ -96,7 +95,7 @@ class Forwarder:
     async def ask(self, call: ModelRequest, headers: Headers, body: bytes) -> AsyncIterator[httpx2.Response]:
         """Send a request and yield its response, of which only the headers have been read.
 
-        Raises ``ModelRequestRefused`` where no model server answers.
+        Raises ``ModelRequestRefused`` if no model server answers.
         """
         keep_silent()
         request = self._request(call, headers, body)
@@ -128,7 +127,7 @@ class Forwarder:
         ]
 
     def _request(self, call: ModelRequest, headers: Headers, body: bytes) -> httpx2.Request:
-        passed = {
+        forwarded = {
             name.decode("ascii"): value.decode("latin-1")
             for name, value in headers
             if (name in REQUEST_HEADERS or name.startswith(b"x-stainless-")) and value.isascii()
@@ -142,15 +141,15 @@ class Forwarder:
         return self._client.build_request(
             call.method,
             url,
-            headers={"user-agent": "evopolicygym", **passed, **own},
+            headers={"user-agent": "evopolicygym", **forwarded, **own},
             content=_pieces(body) if call.method == "POST" else None,
         )
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:
     """Yield a body in pieces, so that no second copy of it is buffered."""
-    for start in range(0, len(body), PIECE):
-        yield body[start : start + PIECE]
+    for start in range(0, len(body), CHUNK_BYTES):
+        yield body[start : start + CHUNK_BYTES]
 
 
 def _unavailable(error: httpx2.HTTPError) -> ModelRequestRefused:
@@ -167,7 +166,7 @@ MAX_ERROR = 64 << 10
 ANSWERED = range(200, 300)
 ERRORS = range(400, 600)
 CUT_OFF = frozenset({408, 499, 504, 524})
-"""Errors after which the model may still have worked: somebody stopped waiting."""
+"""Timeouts, after which the model may still have worked."""
 CLIENT_LEFT = "client left"
 OWN_MESSAGES = {
     401: "The model server does not accept the key of this run; only the person who started the run can fix that.",

@@ -1,4 +1,4 @@
-"""Totals and limits of a model proxy, and its log: one JSON line a request.
+"""Totals and limits of a model proxy, and its log: a JSON line for each request.
 
 No key, body or header is ever logged.
 """
@@ -46,7 +46,7 @@ class Ledger:
             return self._usage
 
     def spent(self) -> str:
-        """Return a sentence that names the limit that is reached; empty where none is."""
+        """Return a sentence that names the limit that is reached; empty if none is."""
         with self._lock:
             return self._spent()
 
@@ -68,13 +68,13 @@ class Ledger:
     def begin(self, *, generates: bool, worst: Usage | None = None) -> Usage | None:
         """Count a request that is about to be forwarded, and reserve its worst cost.
 
-        Returns ``worst`` with as much output as the budget covers. Raises ``ModelRequestRefused`` where a limit is
+        Returns ``worst`` with as much output as the budget covers. Raises ``ModelRequestRefused`` if a limit is
         reached, or would be by this request.
         """
         with self._lock:
             usage = self._usage
             if spent := self._spent(retries=worst is not None):
-                raise _enough(spent)
+                raise _limit_refusal(spent)
             granted = None if worst is None else self._reserve(worst)
             self._usage = replace(usage, requests=usage.requests + 1, generations=usage.generations + generates)
         return granted
@@ -90,10 +90,10 @@ class Ledger:
                     429, RESERVED, "The rest of this run's cost limit is reserved by requests in flight."
                 )
             self._too_little = True
-            raise _enough(reached("cost", self._upstream.max_cost or 0.0) + " by what this request may cost")
+            raise _limit_refusal(reached("cost", self._upstream.max_cost or 0.0) + " by what this request may cost")
         self._too_little = False
         granted = replace(worst, output=output)
-        self._reserved += self._most(granted)
+        self._reserved += self._worst_cost(granted)
         return granted
 
     def refuse(self) -> None:
@@ -104,46 +104,48 @@ class Ledger:
     def end(
         self, usage: Usage | None, n_bytes: int, seconds: float, *, failed: bool, worst: Usage | None = None
     ) -> float | None:
-        """Add a request's usage and return its cost in US dollars; ``usage`` is None for one that takes no tokens.
+        """Add a request's usage and return its cost in US dollars; ``usage`` is None for a request without tokens.
 
-        ``worst`` is its reservation, which counts where the server reported no usage.
+        ``worst`` is its reservation, which counts if the server reported no usage.
         """
-        taken = usage or Usage()
+        tokens = usage or Usage()
         cost = None if usage is None else self._cost(usage)
         unknown = usage is not None and not usage.is_known
-        assumed = Usage(max(0, n_bytes // BYTES_A_TOKEN - (taken.input or 0)) if unknown else 0)
+        assumed = Usage(max(0, n_bytes // BYTES_A_TOKEN - (tokens.input or 0)) if unknown else 0)
         assumed_cost = self._cost(assumed)
         if worst is not None and unknown:
-            assumed = Usage(max(0, (worst.input or 0) + (worst.output or 0) - (taken.input or 0) - (taken.output or 0)))
-            assumed_cost = max(0.0, self._most(worst) - (cost or 0.0))
+            assumed = Usage(
+                max(0, (worst.input or 0) + (worst.output or 0) - (tokens.input or 0) - (tokens.output or 0))
+            )
+            assumed_cost = max(0.0, self._worst_cost(worst) - (cost or 0.0))
         with self._lock:
             total = self._usage
-            self._reserved = max(0.0, self._reserved - (0.0 if worst is None else self._most(worst)))
+            self._reserved = max(0.0, self._reserved - (0.0 if worst is None else self._worst_cost(worst)))
             self._usage = replace(
                 total,
                 failed=total.failed + failed,
                 unknown=total.unknown + unknown,
-                input=total.input + (taken.input or 0),
-                cached_input=total.cached_input + (taken.cached_input or 0),
-                cache_write=total.cache_write + (taken.cache_write or 0),
-                output=total.output + (taken.output or 0),
-                reasoning=total.reasoning + (taken.reasoning or 0),
+                input=total.input + (tokens.input or 0),
+                cached_input=total.cached_input + (tokens.cached_input or 0),
+                cache_write=total.cache_write + (tokens.cache_write or 0),
+                output=total.output + (tokens.output or 0),
+                reasoning=total.reasoning + (tokens.reasoning or 0),
                 seconds=total.seconds + seconds,
                 cost=_sum(total.cost, cost),
                 assumed_tokens=total.assumed_tokens + (assumed.input or 0),
                 assumed_cost=_sum(total.assumed_cost, assumed_cost),
             )
-            self._used(self._usage.figures())  # in the order in which they grow
+            self._used(self._usage.figures())  # under the lock, so that totals arrive in order
         return cost
 
     def _spent(self, *, retries: bool = False) -> str:
-        most, usage = self._upstream, self._usage
-        if most.max_requests is not None and usage.requests >= most.max_requests:
-            return reached("requests", most.max_requests)
-        if most.max_tokens is not None and usage.tokens + usage.assumed_tokens >= most.max_tokens:
-            return reached("tokens", most.max_tokens)
-        if most.max_cost is not None and (self._counted() >= most.max_cost or (self._too_little and not retries)):
-            return reached("cost", most.max_cost)
+        limits, usage = self._upstream, self._usage
+        if limits.max_requests is not None and usage.requests >= limits.max_requests:
+            return reached("requests", limits.max_requests)
+        if limits.max_tokens is not None and usage.tokens + usage.assumed_tokens >= limits.max_tokens:
+            return reached("tokens", limits.max_tokens)
+        if limits.max_cost is not None and (self._counted() >= limits.max_cost or (self._too_little and not retries)):
+            return reached("cost", limits.max_cost)
         return ""
 
     def _counted(self) -> float:
@@ -156,7 +158,7 @@ class Ledger:
         counts = (usage.input, usage.cached_input, usage.cache_write, usage.output)
         return self._upstream.price.cost(*(count or 0 for count in counts))
 
-    def _most(self, worst: Usage) -> float:
+    def _worst_cost(self, worst: Usage) -> float:
         of_input, of_output = self._rates(worst)
         return (worst.input or 0) * of_input + (worst.output or 0) * of_output
 
@@ -166,13 +168,13 @@ class Ledger:
 
 
 def _affordable(left: float, of_output: float, wanted: int) -> int:
-    """Return how many of ``wanted`` output tokens ``left`` US dollars buy; -1 where ``left`` is negative."""
+    """Return how many of ``wanted`` output tokens ``left`` US dollars buy; -1 if ``left`` is negative."""
     if left < 0:
         return -1
     return wanted if left >= wanted * of_output else int(left / of_output)
 
 
-def _enough(reason: str) -> ModelRequestRefused:
+def _limit_refusal(reason: str) -> ModelRequestRefused:
     return ModelRequestRefused(429, "insufficient_quota", f"For this run's model, {reason}; retrying won't help.")
 
 

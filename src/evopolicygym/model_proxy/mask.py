@@ -7,7 +7,7 @@ import base64
 import re
 from functools import lru_cache
 
-LEAST = 16
+MIN_LENGTH = 16
 """Shortest secret that is masked; a shorter one would match innocent text."""
 _ACCOUNT = re.compile(rb"\b((?:org|proj|project|user|acct|account|key|sk)[-_])([A-Za-z0-9_*-]{6,})")
 """Candidates for account names, as whole words; linear time, since an agent can make a server repeat thousands."""
@@ -28,7 +28,7 @@ class Mask:
     """Replaces a secret in a stream, across chunks; buffers only a possible beginning of the secret."""
 
     def __init__(self, secret: str) -> None:
-        self._forms = _forms(secret) if len(secret) >= LEAST else ()
+        self._forms = _forms(secret) if len(secret) >= MIN_LENGTH else ()
         self._pending = b""
 
     def feed(self, chunk: bytes) -> bytes:
@@ -37,7 +37,7 @@ class Mask:
             return chunk
         data = self._pending + chunk
         for form in self._forms:
-            data = form.whole.sub(lambda found: b"*" * len(found[0]), data)
+            data = form.whole.sub(lambda match: b"*" * len(match[0]), data)
         end = min(_incomplete_escape(data), *(form.beginning(data) for form in self._forms))
         self._pending = data[end:]
         return data[:end]
@@ -67,21 +67,21 @@ class _Form:
         self._longest = len(tokens) * LONGEST_ESCAPE
 
     def beginning(self, data: bytes) -> int:
-        """Return where an incomplete secret may begin at the end of ``data``; ``len(data)`` where none does."""
+        """Return where an incomplete secret may start at the end of ``data``; ``len(data)`` if none does."""
         start = max(0, len(data) - self._longest)
-        for found in self._first.finditer(data, start):
-            position = found.end()
+        for first in self._first.finditer(data, start):
+            position = first.end()
             for token in self._others:
-                if not (matched := token.match(data, position)):
+                if not (match := token.match(data, position)):
                     break
-                position = matched.end()
+                position = match.end()
             if _CONTINUATION.fullmatch(data, position):
-                return found.start()
+                return first.start()
         return len(data)
 
 
 def _incomplete_escape(data: bytes) -> int:
-    """Return where an incomplete escape begins at the end of ``data``; ``len(data)`` where none does."""
+    """Return where an incomplete escape starts at the end of ``data``; ``len(data)`` if none does."""
     starts = range(max(0, len(data) - LONGEST_ESCAPE), len(data))
     return next((at for at in starts if data[at] in b"\\%&" and _ESCAPE.fullmatch(data, at)), len(data))
 

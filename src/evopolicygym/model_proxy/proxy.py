@@ -37,7 +37,7 @@ class ModelProxy:
     ) -> None:
         """Read the real key from its variable; requests are logged to ``log``, ``used`` is called with the totals.
 
-        Raises ``UsageError`` where the variable isn't set and ``MissingExtra`` where httpx2 isn't installed.
+        Raises ``UsageError`` if the variable isn't set and ``MissingExtra`` if httpx2 isn't installed.
         """
         secret = upstream.key()
         self._upstream = upstream
@@ -67,7 +67,7 @@ class ModelProxy:
         return self._ledger.usage()
 
     def spent(self) -> str:
-        """Return a sentence that names the limit that is reached; empty where none is."""
+        """Return a sentence that names the limit that is reached; empty if none is."""
         return self._ledger.spent()
 
     def trouble(self) -> int | None:

@@ -53,7 +53,7 @@ class ModelRequest:
     query: str
     """Without a key."""
     model: str = ""
-    """The model that the path names; empty where it names none."""
+    """The model that the path names, if any."""
 
     @property
     def target(self) -> str:
@@ -78,7 +78,7 @@ _LISTING = re.compile(rf"{_VERSION}/models(?:/{_MODEL})?")
 
 
 def read_query(raw: bytes) -> dict[str, str]:
-    """Return a query's fields; raise ``ModelRequestRefused`` where it is ambiguous."""
+    """Return a query's fields; raise ``ModelRequestRefused`` if it is ambiguous."""
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, strict_parsing=bool(raw), errors="strict", max_num_fields=16
@@ -93,7 +93,7 @@ def read_query(raw: bytes) -> dict[str, str]:
 def classify_request(
     wire: ApiFormat, method: str, path: str, query: Mapping[str, str], headers: Headers
 ) -> ModelRequest:
-    """Return a request's format and kind; raise ``ModelRequestRefused`` where it may not pass."""
+    """Return a request's format and kind; raise ``ModelRequestRefused`` if it may not pass."""
     for name, value in query.items():
         if name != "key" and not (name in QUERY and QUERY[name].fullmatch(value)):
             raise ModelRequestRefused(
@@ -166,7 +166,7 @@ MAX_PARTS = 500_000
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """Return a body's fields; raise ``ModelRequestRefused`` where a server might parse it differently."""
+    """Return a body's fields; raise ``ModelRequestRefused`` if a server might parse it differently."""
     if has_too_many_parts(body):
         raise ModelRequestRefused(413, "body", f"Invalid body: expected at most {MAX_PARTS} commas and brackets.")
     try:
@@ -184,37 +184,37 @@ def has_too_many_parts(text: bytes) -> bool:
 
 
 def inspect(wire: ApiFormat, document: Mapping[str, Any], path_model: str, models: tuple[str, ...]) -> str:
-    """Return the model that a body names; raise ``ModelRequestRefused`` where a field may not pass."""
+    """Return the model that a body names; raise ``ModelRequestRefused`` if a field may not pass."""
     for key, value in document.items():
-        feature = SERVER_SIDE.get(_folded(key))
+        feature = SERVER_SIDE.get(_fold_key(key))
         if feature and not (value is None or value is False or value == []):
             raise _refused(feature)
     model = _model(document, path_model, models)
     pending: list[Any] = [document]
     while pending:
-        pending += _within(wire, pending.pop())
+        pending += _check_node(wire, pending.pop())
     return model
 
 
 def _model(document: Mapping[str, Any], path_model: str, models: tuple[str, ...]) -> str:
-    named = [path_model] if path_model else [value for key, value in document.items() if _folded(key) in _MODELS]
-    for name in named:
+    names = [path_model] if path_model else [value for key, value in document.items() if _fold_key(key) in _MODELS]
+    for name in names:
         if not isinstance(name, str):
             raise ModelRequestRefused(400, "body", "Invalid model: expected a string.")
         if SEARCHING_MODEL.search(name):
             raise _refused("models that search the web")
         if models and name not in models:
             raise ModelRequestRefused(403, "model", f"Invalid model: this run allows {', '.join(models)}.")
-    if models and not named:
+    if models and not names:
         raise ModelRequestRefused(403, "model", f"Missing model: this run allows {', '.join(models)}.")
-    return str(named[0]) if named else ""
+    return str(names[0]) if names else ""
 
 
 _MODELS = frozenset({"model", "models", "fallbacks"})
 """Some servers take a list of models to fall back to; such a list is refused, since a model must be a string."""
 
 
-def _within(wire: ApiFormat, node: object) -> Iterator[Any]:
+def _check_node(wire: ApiFormat, node: object) -> Iterator[Any]:
     """Check one value, and yield the nested values that must be checked too."""
     if isinstance(node, list):
         yield from node
@@ -223,7 +223,7 @@ def _within(wire: ApiFormat, node: object) -> Iterator[Any]:
         return
     opaque = OPAQUE | {"input"} if wire is ApiFormat.MESSAGES and node.get("type") == "tool_use" else OPAQUE
     for key, value in node.items():
-        name = _folded(key)
+        name = _fold_key(key)
         if name == "tools":
             _check_tools(wire, value, 0)
         elif name in STORED and value is not None:
@@ -255,13 +255,13 @@ def _check_tools(wire: ApiFormat, tools: object, depth: int) -> None:
     for tool in tools if isinstance(tools, list) else [tools]:
         if not isinstance(tool, dict) or depth > MAX_NESTING:
             raise ModelRequestRefused(400, "body", "Invalid tools: expected a list of objects.")
-        folded = {_folded(key): value for key, value in tool.items()}
+        folded = {_fold_key(key): value for key, value in tool.items()}
         if len(folded) < len(tool):
             raise ModelRequestRefused(400, "body", "Invalid tool: a field occurs twice.")
         match wire:
             case ApiFormat.GEMINI:
                 for name in tool:
-                    if _folded(name) not in GEMINI_TOOLS:
+                    if _fold_key(name) not in GEMINI_TOOLS:
                         raise _refused_tool(name)
             case ApiFormat.MESSAGES:
                 kind = folded.get("type")
@@ -278,7 +278,7 @@ def _check_openai(wire: ApiFormat, tool: Mapping[str, Any], depth: int) -> None:
             _check_tools(wire, tool.get("tools"), depth + 1)
         case "shell":
             place = tool.get("environment")
-            if not isinstance(place, dict) or place.get("type") != "local" or len(_folded_keys(place)) < len(place):
+            if not isinstance(place, dict) or place.get("type") != "local" or len(_fold_keys(place)) < len(place):
                 raise _refused_tool("shell on the server")
         case "tool_search":
             if tool.get("execution") != "client":
@@ -306,10 +306,10 @@ def _refused_tool(kind: object) -> ModelRequestRefused:
     )
 
 
-def _folded(key: str) -> str:
+def _fold_key(key: str) -> str:
     """Return a key as the most lenient server would read it."""
     return "".join(letter for letter in key.casefold() if letter.isalnum())
 
 
-def _folded_keys(node: Mapping[str, Any]) -> set[str]:
-    return {_folded(key) for key in node}
+def _fold_keys(node: Mapping[str, Any]) -> set[str]:
+    return {_fold_key(key) for key in node}

@@ -38,10 +38,10 @@ class ModelUpstream:
         # Messages quote no part of the address: it may hold a password.
         try:
             parts = urlsplit(self.base_url)
-            whole = bool(parts.hostname) and parts.port != 0
+            is_complete = bool(parts.hostname) and parts.port != 0
         except ValueError:
-            whole = False
-        if not whole or parts.scheme not in {"http", "https"}:
+            is_complete = False
+        if not is_complete or parts.scheme not in {"http", "https"}:
             raise UsageError("Invalid base_url of a model: expected a complete URL such as https://api.example.com/v1.")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise UsageError(
@@ -63,7 +63,7 @@ class ModelUpstream:
         return replace(self, max_tokens=workspace.left.tokens, max_cost=workspace.left.cost, price=workspace.price)
 
     def key(self) -> str:
-        """Return the real key; raise ``UsageError`` where its variable isn't set."""
+        """Return the real key; raise ``UsageError`` if its variable isn't set."""
         if not self.key_variable:
             return ""
         key = os.environ.get(self.key_variable, "").strip()

@@ -75,10 +75,11 @@ def read_usage(wire: ApiFormat, fields: Mapping[str, Any]) -> Usage:
     """Return the usage in a server's own fields; a missing or invalid number is None."""
     match wire:
         case ApiFormat.MESSAGES:
-            read, written = _count(fields, "cache_read_input_tokens"), _count(fields, "cache_creation_input_tokens")
-            fresh = _count(fields, "input_tokens")
-            whole = None if fresh is None else fresh + (read or 0) + (written or 0)
-            return Usage(whole, read, written, _count(fields, "output_tokens"))
+            cached = _count(fields, "cache_read_input_tokens")
+            cache_write = _count(fields, "cache_creation_input_tokens")
+            uncached = _count(fields, "input_tokens")
+            total = None if uncached is None else uncached + (cached or 0) + (cache_write or 0)
+            return Usage(total, cached, cache_write, _count(fields, "output_tokens"))
         case ApiFormat.GEMINI:
             return _gemini(fields)
         case ApiFormat.RESPONSES:
@@ -89,14 +90,14 @@ def read_usage(wire: ApiFormat, fields: Mapping[str, Any]) -> Usage:
                 reasoning=_count(fields, "output_tokens_details", "reasoning_tokens"),
             )
         case _:
-            cached = (
+            counts = (
                 _count(fields, "prompt_tokens_details", "cached_tokens"),
                 _count(fields, "cached_tokens"),  # Moonshot
                 _count(fields, "prompt_cache_hit_tokens"),  # DeepSeek
             )
             return Usage(
                 input=_count(fields, "prompt_tokens"),
-                cached_input=next((count for count in cached if count is not None), None),
+                cached_input=next((count for count in counts if count is not None), None),
                 output=_count(fields, "completion_tokens"),
                 reasoning=_count(fields, "completion_tokens_details", "reasoning_tokens"),
             )
@@ -108,7 +109,7 @@ def _gemini(fields: Mapping[str, Any]) -> Usage:
         return Usage()
 
     def count(name: str) -> int:
-        return _count(fields, name) or 0  # this server leaves out what is zero
+        return _count(fields, name) or 0  # this server omits zeros
 
     return Usage(
         input=prompt + count("toolUsePromptTokenCount"),
@@ -127,7 +128,7 @@ def _count(fields: Mapping[str, Any], *path: str) -> int | None:
     return None
 
 
-LONGEST = 16 << 20
+MAX_EVENT_BYTES = 16 << 20
 """Bytes of an event, or of a whole answer without events, that are buffered."""
 NAME_LENGTH = 120
 
@@ -137,8 +138,8 @@ class AnswerMeter:
 
     def __init__(self, wire: ApiFormat, content_type: str) -> None:
         self._wire = wire
-        self._streamed = content_type.partition(";")[0].strip().lower() == "text/event-stream"
-        self._kept = bytearray()
+        self._is_stream = content_type.partition(";")[0].strip().lower() == "text/event-stream"
+        self._buffer = bytearray()
         self._dropping = False
         self._fields: dict[str, Any] = {}
         self._final = False
@@ -150,7 +151,7 @@ class AnswerMeter:
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the answer."""
         self.n_bytes += len(chunk)
-        if not self._streamed:
+        if not self._is_stream:
             self._keep(chunk)
             return
         *lines, rest = chunk.split(b"\n")
@@ -161,25 +162,25 @@ class AnswerMeter:
 
     def finish(self, *, whole: bool) -> Usage:
         """Return the reported usage; running counts of output are dropped unless ``whole``: the answer broke off."""
-        if self._streamed:
+        if self._is_stream:
             self._read_line()
         elif not self._dropping:
-            self._read(bytes(self._kept))
+            self._read(bytes(self._buffer))
         usage = read_usage(self._wire, self._fields)
         if whole or self._final:
             return usage
         return Usage(usage.input, usage.cached_input, usage.cache_write)
 
     def _keep(self, data: bytes) -> None:
-        if self._dropping or len(self._kept) + len(data) > LONGEST:
+        if self._dropping or len(self._buffer) + len(data) > MAX_EVENT_BYTES:
             self._dropping = True
-            self._kept.clear()
+            self._buffer.clear()
         else:
-            self._kept += data
+            self._buffer += data
 
     def _read_line(self) -> None:
-        line, self._dropping = bytes(self._kept), False
-        self._kept.clear()
+        line, self._dropping = bytes(self._buffer), False
+        self._buffer.clear()
         if line.startswith(b"data:") and (b"sage" in line or b"odel" in line):
             self._read(line[5:])
 
@@ -193,9 +194,9 @@ class AnswerMeter:
         # A Gemini answer that is streamed without events is one list of documents.
         for part in document if isinstance(document, list) else [document]:
             if isinstance(part, dict):
-                self._take(part)
+                self._read_document(part)
 
-    def _take(self, document: dict[str, Any]) -> None:
+    def _read_document(self, document: dict[str, Any]) -> None:
         inner = document.get("response") if self._wire is ApiFormat.RESPONSES else document.get("message")
         for holder in (document, inner):
             if not isinstance(holder, dict):

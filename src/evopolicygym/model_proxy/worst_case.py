@@ -1,6 +1,6 @@
 """The worst-case tokens of a request, whose cost is reserved before the request is sent.
 
-Fields are allowed by name: any other field may have a separate price, and is refused where cost is limited.
+Fields are allowed by name: any other field may have a separate price and is refused if cost is limited.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,8 +14,8 @@ from evopolicygym.model_proxy.usage import Usage
 DEFAULT_OUTPUT = 32_768
 """Output tokens reserved for a request without a bound."""
 LEAST_OUTPUT = 256
-"""Fewest output tokens for which a request is still sent where more were requested."""
-SERVERS_OWN = 1024
+"""Fewest output tokens that are granted to a request for more."""
+SERVER_TOKENS = 1024
 """Input tokens that a server may add around messages and tools."""
 IMAGE_TOKENS = 50_000
 """Most tokens that any known server counts for an image of any size."""
@@ -90,23 +90,23 @@ PRICED: Mapping[ApiFormat, Mapping[str, Check]] = {
     ApiFormat.GEMINI: _plain("contents", "systemInstruction", "tools", "toolConfig", "safetySettings", "labels")
     | _plain("generationConfig"),
 }
-"""Fields allowed where cost is limited, each with a check that its value keeps the model's listed price."""
+"""Fields allowed under a limit of cost, each with a check that its value keeps the model's listed price."""
 BETAS = (
     *("claude-code-", "oauth-", "interleaved-thinking-", "fine-grained-tool-streaming-", "token-efficient-tools-"),
     *("prompt-caching-", "extended-cache-ttl-", "output-128k-", "context-management-", "structured-outputs-"),
     *("effort-", "tool-examples-", "prompt-caching-scope-", "redact-thinking-", "adaptive-thinking-"),
 )
-"""Prefixes of ``anthropic-beta`` names that change no price; others are dropped where cost is limited."""
+"""Prefixes of ``anthropic-beta`` names that change no price; others are dropped under a limit of cost."""
 
 
 def worst_case(wire: ApiFormat, path: str, document: Mapping[str, Any], n_bytes: int) -> Usage:
-    """Return the most tokens that a request may take; raise ``ModelRequestRefused`` where they can't be bounded."""
+    """Return the most tokens that a request may take; raise ``ModelRequestRefused`` if they can't be bounded."""
     if path.endswith("/compact"):
         raise _unpriced("a request for a summary, whose length has no bound")
     _check_fields(document, PRICED[wire], wire)
     if wire is ApiFormat.RESPONSES:
         _check_references(document.get("input"))
-    return Usage(input=n_bytes + SERVERS_OWN + _images(wire, document), output=_stated_output(wire, document))
+    return Usage(input=n_bytes + SERVER_TOKENS + _images(wire, document), output=_stated_output(wire, document))
 
 
 def with_output(wire: ApiFormat, document: dict[str, Any], tokens: int, base_url: str) -> bool:
@@ -227,7 +227,7 @@ def _check_content(node: Mapping[str, Any]) -> None:
 
 
 def _image_data(node: Mapping[str, Any]) -> str:
-    """Return an image's encoded bytes; empty where the node isn't an image."""
+    """Return an image's encoded bytes; empty if the node isn't an image."""
     for name in ("image_url", "url"):
         value = node.get(name)
         if isinstance(value, str) and value.startswith(_IMAGE_DATA):

@@ -1,9 +1,8 @@
 """Installed packs: their directories, their contents, and the Python that plays an environment.
 
-A pack with a separate Python lies in ``packs/NAME`` of the user's data directory: ``python/`` is a virtual environment
-of the Python that runs this program, and ``installed.json`` lists its contents. It is never changed, only reinstalled
-or removed (``installer.py``). It doesn't hold this package: modules are found where the running program has them, so
-that both always have the same version.
+A pack with a separate Python is in ``packs/NAME`` of the user's data directory: ``python/`` is a virtual environment,
+and ``installed.json`` lists its contents. It is never changed, only reinstalled or removed. It doesn't contain this
+package, whose modules are loaded from the running program's path, so that both always have the same version.
 """
 
 import json
@@ -43,7 +42,7 @@ class InstalledPack:
 
     @property
     def base(self) -> Path:
-        """The directory of the Python that its environment was made of."""
+        """Directory of the Python behind its virtual environment."""
         return self.interpreter.resolve().parents[1]
 
     @property
@@ -84,7 +83,7 @@ def write_document(pack: InstalledPack) -> None:
 
 
 def needed(pack: Pack) -> InstalledPack:
-    """Return a pack's own Python environment; raise ``UsageError`` where it or a requirement is missing."""
+    """Return a pack's own Python environment; raise ``UsageError`` if it or a requirement is missing."""
     found = installed(pack.name)
     if found is None:
         raise UsageError(
@@ -118,7 +117,7 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 def command(pack: str, module: str, *words: str) -> list[str]:
     """Return the command line that runs a module of this package on a pack's Python; with "", on the current Python.
 
-    Raises ``UsageError`` where the pack isn't installed.
+    Raises ``UsageError`` if the pack isn't installed.
     """
     if not pack:
         is_ours = not getattr(sys.modules[NAME], "found_by_place", False)
@@ -128,7 +127,7 @@ def command(pack: str, module: str, *words: str) -> list[str]:
 
 
 def interpreter(pack: str) -> str:
-    """Return the executable of a pack's Python; with "", the current one. Raises ``UsageError`` where it is missing."""
+    """Return the executable of a pack's Python; with "", the current one. Raises ``UsageError`` if it is missing."""
     if not pack:
         return sys.executable
     found = installed(pack)

@@ -1,23 +1,32 @@
 """Installs packs, each into a separate Python environment, and removes them.
 
 A pack pins the exact versions of its downloads. An interrupted installation leaves no pack: it has another name until
-it is complete, and the next attempt resumes it. ``other_python.py`` finds a Python for packs that ours doesn't fit.
+it is complete, and the next attempt resumes it. For a pack that our Python doesn't fit, another is searched on the
+path, by ``uv`` and in pyenv; only workers run on it.
+
+As a program, ``installer MODULE …`` runs on a pack's Python: it imports the modules that register the pack's
+environments, so that an import error is found at installation, and prints the versions of ``python`` and of all
+distributions as a JSON object in its last line.
 """
 
 import fcntl
+import importlib
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack, distribution_name
-from evopolicygym.packs.contents import PYTHON as PYTHON_VERSION
 from evopolicygym.packs.installation import (
     BEGIN,
     PYTHON,
@@ -27,13 +36,19 @@ from evopolicygym.packs.installation import (
     packs_directory,
     write_document,
 )
-from evopolicygym.packs.other_python import find_python, fits
 
 OURS = ("gymnasium", "numpy", "pydantic", "pyseccomp")
 """Distributions that this package needs in a pack's Python."""
 LAST_LINES = 12
-CONTENTS = "evopolicygym.packs.contents"
-"""The module that lists the contents of a pack's Python."""
+CONTENTS = "evopolicygym.packs.installer"
+"""The module that lists the contents of a pack's Python, as a program."""
+PYTHON_VERSION = "python"
+MINORS = range(11, 31)
+"""Minor versions of Python 3 to look for; our code needs at least the first."""
+SEARCH_TIMEOUT_S = 30.0
+VERSION = "import ensurepip, sys, venv; print(*sys.version_info[:2])"
+"""Prints the version of a Python that can make virtual environments."""
+BOUND = re.compile(r"\s*(>=|<)(\d+)\.(\d+)\s*")
 
 
 def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
@@ -54,20 +69,20 @@ def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
         log = partial / "install.log"
         if not os.access(partial / PYTHON, os.X_OK):
             report("making a Python environment")
-            _run(_environment(partial / PYTHON.parts[0], python), log, lock)
+            _run(_environment_command(partial / PYTHON.parts[0], python), log, lock)
         report(f"installing {', '.join(pack.requirements)} (about {pack.size_mb} MB)")
-        for line in _requirements(partial, requirements, pack.no_dependencies):
+        for line in _install_commands(partial, requirements, pack.no_dependencies):
             _run(line, log, lock)
         report("listing its contents")
         contents = _run(foreign_command(partial / PYTHON, CONTENTS, *pack.imports), log, lock)
         versions = json.loads(contents.splitlines()[-1])
         version = versions.pop(PYTHON_VERSION)
-        whole = InstalledPack(partial, requirements, version, versions, _megabytes(partial))
-        write_document(whole)
+        complete = InstalledPack(partial, requirements, version, versions, _megabytes(partial))
+        write_document(complete)
         if directory.exists():
             shutil.rmtree(directory)
         partial.rename(directory)
-    return InstalledPack(directory, whole.requirements, whole.python, whole.versions, whole.size_mb)
+    return replace(complete, directory=directory)
 
 
 def remove(name: str) -> bool:
@@ -92,46 +107,48 @@ def _check_installable(pack: Pack) -> None:
 
 def _ours(pack: Pack) -> Iterator[str]:
     """Yield the requirements of this package that a pack doesn't pin, at the versions that run here."""
-    named = set(map(distribution_name, pack.requirements))
-    here = {found.metadata["Name"].lower(): found.version for found in distributions()}
-    yield from (f"{name}=={here[name]}" for name in OURS if name not in named and name in here)
+    pinned = set(map(distribution_name, pack.requirements))
+    here = {distribution.metadata["Name"].lower(): distribution.version for distribution in distributions()}
+    yield from (f"{name}=={here[name]}" for name in OURS if name not in pinned and name in here)
 
 
 def _prepare_partial(partial: Path, requirements: Sequence[str]) -> Path:
     """Return the directory of an incomplete installation; one with the same requirements is reused."""
-    listed = "".join(f"{requirement}\n" for requirement in requirements)
-    there = partial / "requirements.txt"
-    if partial.is_dir() and not (there.is_file() and there.read_text(encoding="utf-8") == listed):
+    text = "".join(f"{requirement}\n" for requirement in requirements)
+    file = partial / "requirements.txt"
+    if partial.is_dir() and not (file.is_file() and file.read_text(encoding="utf-8") == text):
         shutil.rmtree(partial)
     partial.mkdir(parents=True, exist_ok=True)
-    there.write_text(listed, encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
     return partial
 
 
-def _environment(place: Path, python: str) -> list[str]:
+def _environment_command(place: Path, python: str) -> list[str]:
     shutil.rmtree(place, ignore_errors=True)
     if uv := shutil.which("uv"):
         return [uv, "venv", "--quiet", "--python", python, str(place)]
     return [python, "-m", "venv", str(place)]
 
 
-def _requirements(partial: Path, requirements: Sequence[str], no_dependencies: Sequence[str]) -> Iterator[list[str]]:
+def _install_commands(
+    partial: Path, requirements: Sequence[str], no_dependencies: Sequence[str]
+) -> Iterator[list[str]]:
     """Yield the commands that install the requirements; those without their dependencies come last."""
     python, alone = str(partial / PYTHON), set(map(distribution_name, no_dependencies))
     if uv := shutil.which("uv"):
         line = [uv, "pip", "install", "--compile-bytecode", "--python", python]
     else:
         line = [python, "-m", "pip", "install", "--disable-pip-version-check"]
-    if whole := [one for one in requirements if distribution_name(one) not in alone]:
-        yield [*line, *whole]
-    if bare := [one for one in requirements if distribution_name(one) in alone]:
+    if complete := [requirement for requirement in requirements if distribution_name(requirement) not in alone]:
+        yield [*line, *complete]
+    if bare := [requirement for requirement in requirements if distribution_name(requirement) in alone]:
         yield [*line, "--no-deps", *bare]
 
 
 def _run(line: Sequence[str], log: Path, lock: int) -> str:
-    """Run a program, append its output to the log and return it; raise ``UsageError`` with its end where it fails.
+    """Run a program, append its output to the log and return it; raise ``UsageError`` with its last lines if it fails.
 
-    It inherits the lock, so that a program that outlives this one, which was killed, meets no second installation.
+    It inherits the lock, which so outlives this process if it is killed.
     """
     done = subprocess.run(line, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, pass_fds=[lock])
     with log.open("a", encoding="utf-8") as stream:
@@ -150,7 +167,7 @@ def _run(line: Sequence[str], log: Path, lock: int) -> str:
 def _lock(directory: Path) -> Iterator[int]:
     """Lock a pack against concurrent installation and removal; yield the lock's descriptor.
 
-    Raises ``UsageError`` where it is locked.
+    Raises ``UsageError`` if it is locked.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     with directory.with_name(f"{directory.name}.lock").open("w") as lock:
@@ -166,3 +183,67 @@ def _lock(directory: Path) -> Iterator[int]:
 def _megabytes(directory: Path) -> int:
     files = (path.lstat().st_size for path in directory.rglob("*") if not path.is_dir())
     return round(sum(files) / 1e6)
+
+
+def fits(specifier: str, python: tuple[int, int]) -> bool:
+    """Return whether a specifier such as ``>=3.11,<3.13`` allows a version of Python."""
+    for bound_text in filter(None, specifier.split(",")):
+        match = BOUND.fullmatch(bound_text)
+        if not match:
+            raise UsageError(f"Invalid Python version {specifier!r}: expected bounds such as >=3.11,<3.13.")
+        bound = int(match[2]), int(match[3])
+        if python < bound if match[1] == ">=" else python >= bound:
+            return False
+    return True
+
+
+def find_python(pack: Pack) -> str:
+    """Return a Python that a pack can be installed on; raise ``UsageError`` if there is none."""
+    fitting = [f"3.{minor}" for minor in MINORS if fits(pack.python, (3, minor))]
+    for program in _candidates(pack.python, fitting):
+        if (version := _version(program)) and fits(pack.python, version):
+            return program
+    wanted = next(iter(fitting), "")
+    hint = f" Install one: uv python install {wanted}, or pyenv install {wanted}." if wanted else ""
+    raise UsageError(
+        f"The pack {pack.name!r} needs Python {pack.python}, and evopolicygym runs on {platform.python_version()}. No "
+        f"other Python was found on the path, by uv or in pyenv.{hint}"
+    )
+
+
+def _candidates(specifier: str, fitting: list[str]) -> Iterator[str]:
+    """Yield programs that may be a fitting Python."""
+    yield from filter(None, (shutil.which(f"python{version}") for version in fitting))
+    if uv := shutil.which("uv"):
+        yield from _run_quietly([uv, "python", "find", "--no-project", specifier]).splitlines()[:1]
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    for version in fitting:
+        yield from map(str, sorted(root.glob(f"{version}.*/bin/python{version}"), reverse=True))
+
+
+def _version(program: str) -> tuple[int, int] | None:
+    """Return the version of a Python that can make virtual environments; None if it fails."""
+    major, _, minor = _run_quietly([program, "-I", "-c", VERSION]).partition(" ")
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+
+
+def _run_quietly(line: list[str]) -> str:
+    """Return the output of a program; empty if it fails."""
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=SEARCH_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return "" if done.returncode else done.stdout.strip()
+
+
+def _print_contents(modules: list[str]) -> None:
+    """Import modules, then print the versions of Python and of all distributions."""
+    warnings.simplefilter("ignore")
+    for module in modules:
+        importlib.import_module(module)
+    versions = {distribution.metadata["Name"]: distribution.version for distribution in distributions()}
+    sys.stdout.write(f"\n{json.dumps({**versions, PYTHON_VERSION: platform.python_version()})}\n")
+
+
+if __name__ == "__main__":
+    _print_contents(sys.argv[1:])

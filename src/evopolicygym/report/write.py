@@ -19,7 +19,7 @@ from evopolicygym.analysis.ranking.score_table import TableFilter, group_compara
 from evopolicygym.analysis.results import Results
 from evopolicygym.core.cases import PROTOCOL_VERSION
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.follow import ProgressTracker, no_progress
+from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.text import printable
 from evopolicygym.report.contents import (
     FIGURES,

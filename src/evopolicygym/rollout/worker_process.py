@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
+from evopolicygym.core.rollout import Isolation
 from evopolicygym.environments.description import pack_walls
 from evopolicygym.packs.installation import command
 from evopolicygym.sandbox.bwrap import SimulatorWalls, no_walls

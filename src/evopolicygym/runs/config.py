@@ -30,7 +30,6 @@ from evopolicygym.core.agent import (
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import (
     AUTO,
     COMMAND,
@@ -45,6 +44,7 @@ from evopolicygym.core.options import (
     nest_options,
 )
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
 from evopolicygym.core.text import now, printable
 from evopolicygym.runs.asked_environment import asked_environment

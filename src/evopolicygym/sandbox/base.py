@@ -1,9 +1,8 @@
-"""The contracts of a sandbox: what a backend guarantees, where it starts a zygote, what keeps an agent's program in.
+"""The contracts of sandboxes: backends, their guarantees, the zygotes and the agent programs that they start.
 
-A backend is one file of ``backends/`` that defines ``Backend``, an entry point of the group ``evopolicygym.sandboxes``,
-or ``package.module:Backend``. It starts the zygote; the confinement that it names is then applied by every child to
-itself (``rollout/guest/lockdown.py``). A backend that also keeps an agent's program in is a ``ProgramBackend``, whose
-``program_sandbox`` starts programs. Agents say what a program's end means.
+A backend is a file of ``backends/`` that defines ``Backend``, an entry point of the group ``evopolicygym.sandboxes``,
+or ``package.module:Backend``. It starts the zygote; every child of the zygote then applies the confinement to itself
+(``rollout/guest/lockdown.py``). A ``ProgramBackend`` also has a sandbox for an agent's program.
 """
 
 import socket
@@ -20,188 +19,188 @@ from evopolicygym.sandbox.host import PolicyLibrary
 from evopolicygym.sandbox.overlays import Layers
 
 JUDGE_PORT, MODEL_PORT = 8700, 8701
-"""Where the judge and the model answer inside a sandbox that has a network of its own."""
+"""Ports of the judge and the model proxy in a sandbox with its own network."""
 Serve = Callable[[socket.socket], Mapping[str, str]]
-"""Answers on a listening socket; returns the environment variables by which a program finds it."""
+"""Serves on a listening socket; returns the environment variables with its address."""
 
 
 class Guarantee(StrEnum):
-    """One thing that a backend holds policies, or an agent's program, to."""
+    """A property of the sandbox that a backend guarantees."""
 
     HOST_FILES_HIDDEN = "host-files-hidden"
     """A policy reads the interpreter, the packages that it may import and its checkpoint, no other file of the host."""
     HOST_NAMES_HIDDEN = "host-names-hidden"
-    """No variable, argument or path that a policy sees names anything of the host."""
+    """No variable, argument or path that a policy sees contains a name of the host."""
     NO_NETWORK = "no-network"
     """A policy reaches no network and no socket of this machine."""
     OTHER_PROCESSES_HIDDEN = "other-processes-hidden"
-    """A policy neither sees, reads, traces nor signals a process that is not its own."""
+    """A policy can't see, read, trace or signal other processes."""
     PROCESS_NUMBERS_PRIVATE = "process-numbers-private"
     """The process numbers that a policy sees are its sandbox's, not the machine's."""
     NOTHING_LEFT = "nothing-left"
-    """Nothing that an episode writes, starts or marks is found by a later one."""
+    """A later episode finds nothing that an episode wrote, started or marked."""
     NOTHING_SHARED = "nothing-shared"
-    """Policies that play at the same time find no mark of each other, nor measurements of the machine."""
+    """Policies that play at the same time find no marks of each other, and can't measure the machine."""
     FILES_PRIVATE = "files-private"
-    """No file that a policy or an agent's program can open is one that another run, another role or the host has."""
+    """No file that a policy or an agent's program can open is shared with another run, another role or the host."""
     SYSTEM_CALLS_FILTERED = "system-calls-filtered"
-    """The kernel refuses a policy every system call that it doesn't need, among them those that start programs."""
+    """The kernel refuses all system calls that a policy doesn't need, among them those that start programs."""
     NO_PRIVILEGES = "no-privileges"
     """A policy has no capability and can get none."""
     MEMORY_LIMITED = "memory-limited"
-    """A policy that takes more memory than it may is refused it."""
+    """A policy can't allocate more memory than its limit."""
     PROCESSES_LIMITED = "processes-limited"
-    """A policy starts no process, and no more threads than it may."""
+    """A policy can't start processes, or more threads than its limit."""
     PROGRAM_LIMITED = "program-limited"
-    """An agent's program has no privileges and is held to its limits."""
+    """An agent's program has no privileges and can't exceed its limits."""
     PROGRAM_ENCLOSED = "program-enclosed"
-    """An agent's program sees its workspace and what its command names, no simulator and nothing else of the host; it
-    reaches the judge and its model alone, can import what its run's policies can, and nothing of it outlives a turn."""
+    """An agent's program sees its workspace and the files that its command names, no simulator and nothing else of the
+    host; it reaches only the judge and its model, can import what policies can, and ends with its turn."""
 
 
 class SandboxFeature(StrEnum):
     """A feature of a sandbox that a machine or a backend may lack; a user may allow each to be missing, by name."""
 
     LANDLOCK = "landlock"
-    """The kernel hides files from a process that asked for it."""
+    """The kernel hides files from a process on request."""
     SECCOMP = "seccomp"
-    """The kernel refuses system calls to a process that asked for it."""
+    """The kernel refuses system calls to a process on request."""
     PROGRAM_SANDBOX = "program-sandbox"
-    """An agent's program is kept in: no machine lacks that, but a backend may."""
+    """The backend has a sandbox for an agent's program."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerDirectory:
-    """A worker's own directory on the host, from which a zygote is started."""
+    """A worker's directory on the host, from which a zygote is started."""
 
     root: Path
-    """``runtime/`` holds the guest's code, ``packages/`` links to the library, ``policy/`` the checkpoint on play."""
+    """It contains the guest's code, links to the library, and the checkpoint that plays."""
     library: PolicyLibrary
     limits: Limits
 
     @property
     def runtime(self) -> Path:
-        """The directory on the zygote's import path that holds the package ``guest``."""
+        """The directory on the zygote's import path with the package ``guest``."""
         return self.root / "runtime"
 
     @property
     def packages(self) -> Path:
-        """The directory on the zygote's import path that holds links to the library."""
+        """The directory on the zygote's import path with links to the library."""
         return self.root / "packages"
 
     @property
     def policy(self) -> Path:
-        """The directory whose content the policy's process sees as its import root."""
+        """The directory that is the import root of the policy's process."""
         return self.root / "policy"
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a policy's process gives up before it touches the checkpoint, as ``guest.lockdown`` reads it."""
+    """Rights that a policy's process gives up before it touches the checkpoint, as read by ``guest.lockdown``."""
 
     limits: Mapping[str, int] = field(default_factory=dict)
-    """Names of ``resource`` limits and their amounts."""
+    """``resource`` limits by name."""
     landlock: Sequence[str] = ()
-    """Paths, as the process sees them, that stay readable; empty for no Landlock."""
+    """Paths, as seen by the process, that stay readable; empty: without Landlock."""
     seccomp: str = ""
-    """A compiled filter program in hexadecimal; empty for none."""
+    """A compiled filter program in hexadecimal; empty: without a filter."""
     own_process: int = 0
-    """The number that stands in the filter for the process's own, which it puts there itself; 0 for none."""
+    """Placeholder in the filter for the process's own id, which the process fills in; 0: without one."""
     unprivileged: bool = False
-    """Whether it gives up every capability, and that any program it starts has more rights than it."""
+    """Whether it gives up all capabilities and sets no_new_privs."""
     nice: int = 0
-    """How much further back it stands in the queue for a processor."""
+    """Increment of its niceness."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZygoteView:
-    """What a zygote's world looks like to itself."""
+    """A started zygote, and the sandbox as it sees it."""
 
     process: "subprocess.Popen[bytes]"
     policy_path: str
     """The import root of the policy."""
     confinement: Confinement
     copies_checkpoint: bool = False
-    """Whether it copies each checkpoint into memory at ``policy_path``, so that its files tell of no other."""
+    """Whether it copies each checkpoint into memory at ``policy_path``; file numbers then don't count checkpoints."""
     layers: Layers | None = None
-    """Where the layers of its overlays lie, to be removed when it has ended."""
+    """Layers of its overlays, to be removed when it has ended."""
 
 
 class Backend(Protocol):
-    """One way to keep a policy in."""
+    """A way to sandbox policies."""
 
     guarantees: frozenset[Guarantee]
-    """What it holds policies to, and an agent's program where it is a ``ProgramBackend``."""
+    """Its guarantees for policies and, if it is a ``ProgramBackend``, for an agent's program."""
     walls: frozenset[SandboxFeature]
-    """Features that it needs and a machine may lack; where one is missing, it is used only if the user allows that."""
+    """Features that it needs; if the machine lacks one, the backend is used only if the user allows that."""
 
     def findings(self) -> Mapping[str, str]:
-        """Return what can be enforced here, by name; raise ``SandboxError`` where the backend can't work at all."""
+        """Return what is enforced here, by name; raise ``SandboxError`` if the backend doesn't work here."""
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
-        """Start a zygote that inherits the descriptor ``control`` and the given environment variables, no others."""
+        """Start a zygote that inherits only the descriptor ``control`` and the given environment variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is started, and what it may use."""
+    """An agent's program to be started."""
 
     command: Sequence[str]
     workspace: Path
     limits: AgentLimits
     home: Path | None = None
-    """A directory of this machine that is its home; None for a home that is gone with the program."""
+    """Its home directory on this machine; None: a temporary one."""
     simulators: Sequence[str] = ()
-    """Modules that it may not import besides those that no agent may, by their names or paths."""
+    """Modules, by name or path, that it may not import, besides those hidden from all agents."""
     packages: Sequence[str] = ()
-    """Distributions that its policies may import, so that it may too."""
+    """Distributions that its policies may import; it may import them too."""
 
 
 class RunningProgram(Protocol):
-    """A program at work, with all that it starts."""
+    """A running program with all processes that it starts."""
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
-        """What was started; the program's stdout and stderr come out of its ``stdout``."""
+        """The started process; its ``stdout`` has the program's stdout and stderr."""
 
     @property
     def findings(self) -> Mapping[str, str]:
-        """What was found to keep it in, by name."""
+        """What is enforced on it, by name."""
 
     def limit_exceeded(self) -> str:
-        """Return in a sentence which limit it passed; empty where none. Asked a few times a second."""
+        """Return a sentence with the limit that it exceeded; empty if none. Called a few times a second."""
 
     def terminate(self, grace_s: float) -> None:
-        """Ask it to end, kill what is left after the grace, and return once nothing of it runs.
+        """Ask the program to end, kill its processes after the grace period, and return when none is left.
 
-        Raises ``SandboxError`` where something of it can't be ended.
+        Raises ``SandboxError`` if a process can't be killed.
         """
 
 
 class ProgramSandbox(Protocol):
-    """Starts an agent's program and keeps it in."""
+    """A sandbox for an agent's program."""
 
     @property
     def python(self) -> str:
-        """How a command calls a Python in there."""
+        """The Python executable in the sandbox."""
 
     def preflight(self, program: Program, hidden: Sequence[Path]) -> Mapping[str, str]:
-        """Look around before a program does; return what was found, nothing where nothing is hidden.
+        """Check a program's sandbox before it starts; return findings, none if the sandbox hides nothing.
 
-        Raises ``SandboxError`` where the program isn't there, or would see what it must not: a path of ``hidden``.
+        Raises ``SandboxError`` if the program is not found, or a path of ``hidden`` is visible.
         """
 
     def start(self, program: Program, endpoints: Mapping[int, Serve]) -> RunningProgram:
-        """Start a program; whatever answers it is served on sockets that are made where the program reaches them.
+        """Start a program; endpoints serve on sockets that it can reach.
 
-        The numbers are their ports where the sandbox has a network of its own. Raises ``SandboxError`` where the
-        program can't be started, or not be kept in as it should.
+        Keys are the endpoints' ports, if the sandbox has its own network. Raises ``SandboxError`` if the program can't
+        be started or sandboxed.
         """
 
 
 @runtime_checkable
 class ProgramBackend(Backend, Protocol):
-    """A backend that also has a place for an agent's program. Without one, agents that are programs are refused."""
+    """A backend with a sandbox for an agent's program. Other backends refuse agents that are programs."""
 
     def program_sandbox(self) -> ProgramSandbox:
-        """Return what starts an agent's program and keeps it in."""
+        """Return the sandbox for an agent's program."""

@@ -1,13 +1,13 @@
-"""The program bwrap: where it lies, the namespaces that it makes, who its user is on the host, walls around simulators.
+"""The program bwrap: its path, the namespaces and users of sandboxes, and the sandbox of packs' simulators.
 
-A program whose user is root on the host reads whatever asks for its owner and not for a capability, such as files of
-``/proc``. So root makes each sandbox a namespace of users in which the user inside is a number that nobody on the host
-has. While the sandbox is laid out, root's files can be reached from in there too; its programs have no capability to do
-that. An ordinary user's sandboxes have that user's number.
+A program that is root on the host can read what is checked by owner and not by capability, such as files of ``/proc``.
+So root gives each sandbox a user namespace whose user has a number that nobody else on the host has. During its setup
+root's files can be reached from inside too, but its programs have no capability for that. An ordinary user's sandboxes
+have that user's number.
 
-The walls around a pack's simulator are for what its code does by accident: it has no network, and can change nothing
-that a later run is played with. It is trusted code, which plays with its user's rights and decides what it observes and
-pays. The sandbox of its policies is inside these walls.
+The sandbox of a pack's simulator guards against accidents: it has no network and can't change files that later runs
+need. A simulator is trusted code with its user's rights, which decides about observations and rewards. The sandbox of
+its policies is inside this one.
 """
 
 import os
@@ -25,18 +25,18 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.host import python_program
 
 INSIDE = 1000
-"""The number of the user and the group in every sandbox."""
+"""Number of the user and the group in every sandbox."""
 USER_NAMESPACE = ("--unshare-user", "--disable-userns")
 NAMESPACES = (
     "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
     "--uid", str(INSIDE), "--gid", str(INSIDE), "--hostname", "sandbox", "--cap-drop", "ALL",
     "--die-with-parent", "--new-session", "--clearenv",
 )  # fmt: skip
-"""All namespaces but that of users, which ``namespaces`` adds."""
+"""All namespaces except the user namespace, which ``namespaces`` adds."""
 FIRST_USER, USERS = 1_900_000_000, 200_000_000
-"""Numbers that neither people, services nor containers have, as systemd deals them out."""
+"""A range of numbers that systemd gives to no person, service or container."""
 ROOT_INSIDE = INSIDE + 1
-"""What root is called in such a namespace, while the sandbox is laid out."""
+"""Root's number in such a namespace, during the setup of the sandbox."""
 MAKE_NAMESPACE = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -49,11 +49,11 @@ with open("/proc/sys/user/max_user_namespaces", "w") as setting:
 print("closed", flush=True)
 sys.stdin.readline()
 """
-"""Makes a namespace of users, waits until somebody says who is who in it, and lets none be made in it."""
+"""Creates a user namespace, waits until its users are mapped, and forbids further user namespaces in it."""
 UNMOUNTED = ("--unshare-user", "--unshare-net", "--cap-drop", "CAP_SYS_ADMIN", "--dev-bind", "/", "/")
-"""The machine as it is, but for its network, and without the right to change what is mounted."""
+"""The whole machine, without network and without the right to mount."""
 PACK_FINDING = "pack"
-"""The name of the finding that says which walls a pack's simulator has."""
+"""Name of the finding on the sandbox of a pack's simulator."""
 PATIENCE_S = 20.0
 
 
@@ -77,7 +77,7 @@ def bwrap() -> str:
 
 
 def bwrap_search_path() -> dict[str, str]:
-    """Return the variable by which a process of another Python, which can't import the package, finds bwrap too."""
+    """Return the variable with which a process of another Python, which can't import the package, finds bwrap."""
     try:
         directory = os.path.dirname(bwrap())  # noqa: PTH120 - a search path is text
     except SandboxError:
@@ -87,7 +87,7 @@ def bwrap_search_path() -> dict[str, str]:
 
 
 def memory_file(data: bytes) -> int:
-    """Return a descriptor from which data can be read, so that none of it is on bwrap's command line."""
+    """Return a descriptor with data to read, so that the data is not on bwrap's command line."""
     descriptor = os.memfd_create("arguments", 0)
     os.write(descriptor, data)
     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -95,15 +95,16 @@ def memory_file(data: bytes) -> int:
 
 
 def encode_arguments(words: Iterable[str]) -> bytes:
-    """Return words as bwrap reads them from a descriptor."""
+    """Return arguments in the form that bwrap reads from a descriptor."""
     return b"".join(word.encode() + b"\0" for word in words)
 
 
 @contextmanager
 def namespaces(user: int | None) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """Yield the words by which bwrap makes a sandbox's namespaces for a user of the host, and what it inherits.
+    """Yield bwrap's arguments for a sandbox's namespaces and the descriptors that it inherits.
 
-    None stands for the user who asks. Raises ``SandboxError`` where the namespace of users can't be made.
+    ``user`` is the sandbox's user on the host; None: the present user. Raises ``SandboxError`` if the user namespace
+    can't be created.
     """
     if user is None:
         yield (*USER_NAMESPACE, *NAMESPACES), ()
@@ -116,33 +117,33 @@ def namespaces(user: int | None) -> Iterator[tuple[tuple[str, ...], tuple[int, .
 
 
 def sandbox_user(place: Path) -> int | None:
-    """Return the number on the host of the user of a sandbox that belongs to a directory; None for our own user."""
+    """Return the number on the host of a sandbox's user, given the sandbox's directory; None for the present user."""
     return None if why_no_own_user() else _user_number(place)
 
 
 def users_finding() -> str:
-    """Return in words who a sandbox's programs are on the host."""
+    """Return the finding on the user of a sandbox's programs."""
     why = why_no_own_user()
     return f"this user's, {why}" if why else "of a number that no other program has, and never root's"
 
 
 @cache
 def why_no_own_user() -> str:
-    """Try whether a sandbox can have a user of its own here; return why not, nothing where it can."""
+    """Try whether a sandbox can have its own user here; return why not, or an empty text."""
     if os.geteuid():
         return "as an ordinary user has no other"
     try:
         with namespaces(_user_number(Path(os.devnull))) as (words, inherited):
-            shown = [word for place in ("/usr", "/lib", "/lib64", "/bin") for word in ("--ro-bind-try", place, place)]
-            line = [bwrap(), *words, *shown, "--", "/bin/true"]
-            tried = subprocess.run(line, capture_output=True, check=False, text=True, env={}, pass_fds=inherited)
+            mounts = [word for path in ("/usr", "/lib", "/lib64", "/bin") for word in ("--ro-bind-try", path, path)]
+            line = [bwrap(), *words, *mounts, "--", "/bin/true"]
+            process = subprocess.run(line, capture_output=True, check=False, text=True, env={}, pass_fds=inherited)
     except (SandboxError, OSError) as error:
         return f"as no namespace with another can be made: {error}"
-    return f"as bwrap can't use another: {tried.stderr.strip()[:200]}" if tried.returncode else ""
+    return f"as bwrap can't use another: {process.stderr.strip()[:200]}" if process.returncode else ""
 
 
 def change_owner(directory: Path, user: int) -> None:
-    """Make a user of the host the owner of a directory and all that is in it; no link is followed."""
+    """Change the owner of a directory and everything below it, without following links."""
     os.chown(directory, user, user)
     for _, directories, files, here in os.fwalk(directory):
         for name in (*directories, *files):
@@ -151,24 +152,24 @@ def change_owner(directory: Path, user: int) -> None:
 
 
 def _user_number(place: Path) -> int:
-    """Return a number for a directory: the same each time, and another's only by chance."""
+    """Return a user number for a directory: always the same, and equal to another's only by chance."""
     first, count = _largest_user_range()
     if first <= FIRST_USER < first + count:
         first, count = FIRST_USER, min(USERS, first + count - FIRST_USER)
-    else:  # this is a container, and has few
+    else:  # a container, which has few
         first, count = first + count // 2, count - count // 2
     return first + crc32(os.fsencode(place.absolute())) % count
 
 
 def _largest_user_range() -> tuple[int, int]:
-    """Return the largest range of users that this process may name: its first, and how many there are."""
+    """Return the largest range of users that this process can map: its first number and its size."""
     lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
     ranges = (tuple(map(int, line.split())) for line in lines)
     return max(((first, count) for first, _, count in ranges), key=lambda item: item[1])
 
 
 def _user_namespace(user: int) -> int:
-    """Return a descriptor of a new namespace of users, whose user inside is one of the host's; raises as above."""
+    """Return a descriptor of a new user namespace for a user of the host; raise ``SandboxError`` as ``namespaces``."""
     with subprocess.Popen(
         [python_program(), "-I", "-S", "-c", MAKE_NAMESPACE],
         stdin=subprocess.PIPE,
@@ -180,9 +181,9 @@ def _user_namespace(user: int) -> int:
         orders, answers = cast("IO[str]", maker.stdin), cast("IO[str]", maker.stdout)
         try:
             _expect("made", answers.readline())
-            who = f"{INSIDE} {user} 1\n{ROOT_INSIDE} {os.geteuid()} 1\n"
+            mapping = f"{INSIDE} {user} 1\n{ROOT_INSIDE} {os.geteuid()} 1\n"
             for kind in ("uid_map", "gid_map"):
-                Path(f"/proc/{maker.pid}/{kind}").write_text(who, encoding="ascii")
+                Path(f"/proc/{maker.pid}/{kind}").write_text(mapping, encoding="ascii")
             orders.write("\n")
             orders.flush()
             _expect("closed", answers.readline())
@@ -193,51 +194,51 @@ def _user_namespace(user: int) -> int:
             maker.kill()
 
 
-def _expect(word: str, said: str) -> None:
-    if said.strip() != word:
-        raise SandboxError(f"No namespace of users can be made: {said.strip() or 'its maker ended'}")
+def _expect(word: str, line: str) -> None:
+    if line.strip() != word:
+        raise SandboxError(f"No user namespace can be created: {line.strip() or 'its process ended'}")
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatorWalls:
-    """How a simulator is walled in, if it is."""
+    """The sandbox of a simulator, if there is one."""
 
     words: tuple[str, ...]
-    """Before the command that starts it; none where there are no walls."""
+    """Words before the simulator's command; empty without a sandbox."""
     finding: str
-    """In words, for the record of a run."""
+    """A description for the run's record."""
 
 
 def simulator_walls(read_only: Iterable[Path], hidden: Path, writes_below: Path) -> SimulatorWalls:
-    """Return walls behind which directories are read-only and one seems empty, as far as this machine can make them.
+    """Return a sandbox in which directories are read-only and one is empty, if this machine can make it.
 
-    What holds the directory that is written to stays as it is.
+    Directories that contain ``writes_below`` are left as they are.
     """
-    kept = sorted({str(place.resolve()) for place in read_only if place.is_dir() and not _holds(place, writes_below)})
-    emptied = str(hidden.resolve()) if hidden.is_dir() and not _holds(hidden, writes_below) else ""
-    return _try_walls(tuple(kept), emptied)
+    directories = {str(path.resolve()) for path in read_only if path.is_dir() and not _contains(path, writes_below)}
+    empty = str(hidden.resolve()) if hidden.is_dir() and not _contains(hidden, writes_below) else ""
+    return _try_walls(tuple(sorted(directories)), empty)
 
 
 def no_walls(reason: str) -> SimulatorWalls:
-    """Return that there are none, and why."""
+    """Return no sandbox, with the reason."""
     return SimulatorWalls((), f"plays with its user's rights: {reason}")
 
 
-def _holds(directory: Path, other: Path) -> bool:
+def _contains(directory: Path, other: Path) -> bool:
     return other.resolve().is_relative_to(directory.resolve())
 
 
 @cache
 def _try_walls(read_only: tuple[str, ...], hidden: str) -> SimulatorWalls:
-    """Try whether a policy's sandbox can be made within the walls; without that there are none."""
-    shown = (word for place in read_only for word in ("--ro-bind", place, place))
-    emptied = ("--tmpfs", hidden) if hidden else ()
+    """Return the sandbox if a policy's sandbox can be made inside it, else none."""
+    mounts = (word for path in read_only for word in ("--ro-bind", path, path))
+    empty = ("--tmpfs", hidden) if hidden else ()
     try:
-        words = (bwrap(), *UNMOUNTED, *shown, *emptied, "--")
+        words = (bwrap(), *UNMOUNTED, *mounts, *empty, "--")
         inner = [bwrap(), *USER_NAMESPACE, *NAMESPACES, "--ro-bind", "/", "/", "--", "/bin/true"]
-        tried = subprocess.run([*words, *inner], capture_output=True, check=False, timeout=PATIENCE_S, text=True)
+        process = subprocess.run([*words, *inner], capture_output=True, check=False, timeout=PATIENCE_S, text=True)
     except (SandboxError, OSError, subprocess.TimeoutExpired) as error:
         return no_walls(str(error))
-    if tried.returncode:
-        return no_walls(f"no sandbox can be made in another here: {tried.stderr.strip()[:200]}")
+    if process.returncode:
+        return no_walls(f"no sandbox can be made in another here: {process.stderr.strip()[:200]}")
     return SimulatorWalls(words, "no network; its own files and ours can't be written, and no secret be read")

@@ -1,7 +1,7 @@
-"""What of this machine a Python needs to run: its standard library, its program, the shared libraries that files name.
+"""The files of this machine that a Python needs to run: its executable, standard library and shared libraries.
 
-Named piece by piece, so that a sandbox shows these and nothing else: no site-packages, no other program or library.
-Libraries that a program names only while it runs, by ``dlopen``, are not found, but for the ones of ``ALSO``.
+They are listed one by one, so that a sandbox shows nothing else: no site-packages, no other program or library. Of the
+libraries that are loaded by ``dlopen``, only those of ``DLOPENED`` are known.
 """
 
 import os
@@ -14,44 +14,44 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE_DIRECTORIES = {"site-packages", "dist-packages", "test", "idlelib", "ensurepip", "__pycache__"}
-"""Parts of a standard library's directory that a policy has no business with."""
+"""Entries of a standard library's directory that are hidden from policies."""
 METADATA = ".dist-info"
-ALSO = ("libgcc_s.so.1", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1")
-"""What the C library and Python load by name, and what programs name that were built for older ones."""
+DLOPENED = ("libgcc_s.so.1", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1")
+"""Libraries that the C library and Python load by name, and that programs built for older ones need."""
 DYNAMIC, STRINGS, NEEDED, LOADED = 2, 5, 1, 1
-"""Kinds of segments and entries: the dynamic table, its strings, a library by name, a part of the file."""
+"""ELF: PT_DYNAMIC, DT_STRTAB, DT_NEEDED, PT_LOAD."""
 MAGIC = b"\x7fELF\x02\x01"
-"""Of files for machines of 64 bits whose lowest byte comes first; of others nothing is read."""
+"""Start of 64-bit little-endian ELF files; no others are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyPython:
-    """The Python that policies run on, and where its files lie."""
+    """The files of the Python that runs policies."""
 
     program: str
-    """The real path of its program."""
+    """The real path of its executable."""
     version: str
     """Major and minor, such as ``3.11``."""
     standard_library: tuple[str, ...]
     """The entries of the standard library's directories."""
     bundled_libraries: tuple[str, ...]
-    """Shared libraries that it brings along outside the system's directories."""
+    """Shared libraries of its own, outside of the system's directories."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyLibrary:
-    """Distributions that a policy may import, and where their files lie; the Python that they are made for."""
+    """The distributions that a policy may import, and their Python."""
 
     paths: Mapping[str, Path]
-    """Top-level names in site-packages (packages and their bundled libraries), and where they lie."""
+    """Paths by top-level names in site-packages (packages and their bundled libraries)."""
     versions: tuple[str, ...]
-    """As ``name==version``."""
+    """Each as ``name==version``."""
     python: PolicyPython
 
 
 @cache
 def standard_library() -> tuple[str, ...]:
-    """Return the entries of the standard library's directories, site-packages left out."""
+    """Return the entries of the standard library's directories, without site-packages."""
     roots = dict.fromkeys((sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib", vars=_base())))
     return tuple(
         str(entry)
@@ -64,7 +64,7 @@ def standard_library() -> tuple[str, ...]:
 
 @cache
 def library_directories() -> tuple[str, ...]:
-    """Return the directories of the system's shared libraries, real paths, outermost first."""
+    """Return the real paths of the system's directories of shared libraries, outermost first."""
     triplet = sysconfig.get_config_var("MULTIARCH") or ""
     known = [f"/usr/lib/{triplet}", f"/lib/{triplet}"] if triplet and Path(f"/usr/lib/{triplet}").is_dir() else []
     candidates = [*known, "/usr/lib64", "/lib64", *([] if known else ["/usr/lib", "/lib"])]
@@ -73,7 +73,7 @@ def library_directories() -> tuple[str, ...]:
 
 @cache
 def bundled_libraries() -> tuple[str, ...]:
-    """Return shared libraries that this Python brings along outside the system's directories."""
+    """Return this Python's own shared libraries, outside of the system's directories."""
     root = Path(sys.base_prefix) / "lib"
     if str(root) in {"/usr/lib", "/lib"}:
         return ()
@@ -81,33 +81,33 @@ def bundled_libraries() -> tuple[str, ...]:
 
 
 def python_program() -> str:
-    """Return the real path of this Python's program, that of the environment's base."""
+    """Return the real path of this Python's executable, that behind a virtual environment."""
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
 def this_python() -> PolicyPython:
-    """Return this Python as one that policies run on."""
+    """Return this Python as a Python for policies."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     return PolicyPython(python_program(), version, standard_library(), bundled_libraries())
 
 
 def library(distributions: Iterable[str], described: Collection[str] = ()) -> PolicyLibrary:
-    """Return where the named distributions lie, as far as they are installed; of those ``described``, metadata too."""
-    from importlib import metadata  # loads late: only a worker needs it
+    """Return the installed ones of the named distributions; for those in ``described``, with their metadata."""
+    from importlib import metadata  # imported late: only a worker needs it
 
     paths: dict[str, Path] = {}
     versions: list[str] = []
     for name in distributions:
         try:
-            found = metadata.distribution(name)
+            distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
-        versions.append(f"{found.metadata['Name']}=={found.version}")
-        left_out = (".pth",) if name in described else (".pth", METADATA)
-        for file in found.files or ():
+        versions.append(f"{distribution.metadata['Name']}=={distribution.version}")
+        excluded = (".pth",) if name in described else (".pth", METADATA)
+        for file in distribution.files or ():
             top = file.parts[0]
-            if top not in {"..", "__pycache__"} and not top.endswith(left_out):
-                paths.setdefault(top, Path(str(found.locate_file(top))))
+            if top not in {"..", "__pycache__"} and not top.endswith(excluded):
+                paths.setdefault(top, Path(str(distribution.locate_file(top))))
     return PolicyLibrary(paths, tuple(versions), this_python())
 
 
@@ -116,18 +116,18 @@ def _base() -> dict[str, str]:
 
 
 def needed_libraries(files: Iterable[Path], directories: Iterable[str]) -> frozenset[str]:
-    """Return the names of libraries in directories that files need, and what these need in turn."""
-    places = [Path(directory) for directory in directories]
-    waiting, found = [name for file in files for name in needed(str(file))], set[str]()
-    waiting += ALSO
+    """Return the names of the libraries in directories that files need, directly or not."""
+    folders = [Path(directory) for directory in directories]
+    waiting, names = [name for file in files for name in needed(str(file))], set[str]()
+    waiting += DLOPENED
     while waiting:
         name = waiting.pop()
-        for path in (place / name for place in places if name not in found):
+        for path in (folder / name for folder in folders if name not in names):
             if path.is_file():
                 real = path.resolve()
-                found |= {name, real.name} | ({Path(path.readlink()).name} if path.is_symlink() else set())
+                names |= {name, real.name} | ({Path(path.readlink()).name} if path.is_symlink() else set())
                 waiting += needed(str(real))
-    return frozenset(found)
+    return frozenset(names)
 
 
 def libraries_of(path: Path) -> Iterator[Path]:
@@ -141,26 +141,26 @@ def libraries_of(path: Path) -> Iterator[Path]:
 
 @cache
 def needed(file: str) -> tuple[str, ...]:
-    """Return the names of the libraries that a program or library says it needs; none where it is neither."""
+    """Return the names of the libraries that a program or library needs directly; empty for other files."""
     try:
-        with open(file, "rb") as read:  # noqa: PTH123 - of hundreds
-            head = read.read(64)
+        with open(file, "rb") as elf:  # noqa: PTH123 - faster for hundreds of files
+            head = elf.read(64)
             if head[:6] != MAGIC:
                 return ()
             offset, size, count = *struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54)
-            read.seek(offset)
-            segments = [struct.unpack_from("<IIQQQQQQ", read.read(size)) for _ in range(count)]
+            elf.seek(offset)
+            segments = [struct.unpack_from("<IIQQQQQQ", elf.read(size)) for _ in range(count)]
             tables = [segment for segment in segments if segment[0] == DYNAMIC]
             if not tables:
                 return ()
-            read.seek(tables[0][2])
-            entries = list(struct.iter_unpack("<QQ", read.read(tables[0][5] // 16 * 16)))
+            elf.seek(tables[0][2])
+            entries = list(struct.iter_unpack("<QQ", elf.read(tables[0][5] // 16 * 16)))
             address = next(value for kind, value in entries if kind == STRINGS)
             base = next(part for part in segments if part[0] == LOADED and part[3] <= address < part[3] + part[5])
             names = []
             for place in (value for kind, value in entries if kind == NEEDED):
-                read.seek(base[2] + address - base[3] + place)
-                names.append(read.read(256).partition(b"\0")[0].decode())
+                elf.seek(base[2] + address - base[3] + place)
+                names.append(elf.read(256).partition(b"\0")[0].decode())
             return tuple(names)
     except (OSError, struct.error, StopIteration, UnicodeDecodeError):
         return ()

@@ -1,10 +1,8 @@
-"""Which backend a run gets: the one asked for by name, or the strongest that works here.
+"""The choice of a sandbox backend: by name, or the strongest that works here.
 
-A backend that needs a feature that is missing here is not used, unless the user allows that; then the recorded
-isolation says so.
-``auto`` takes backends of this package only, those that guarantee most first: one whose guarantees include another's
-comes before it, and of others the name decides. A backend from outside is used only where it is asked for by name, as
-what it declares is its author's word.
+A backend that needs a missing feature is used only if the user allows that; the recorded isolation then says so.
+``auto`` tries the backends of this package only, those with most guarantees first, and otherwise by name. A backend of
+another package must be named, since its guarantees are only declared.
 """
 
 import ctypes
@@ -12,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from evopolicygym.core.errors import SandboxError, UnknownName
-from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.registry import Registry
+from evopolicygym.core.rollout import Isolation
 from evopolicygym.sandbox.base import Backend, Guarantee, ProgramBackend, ProgramSandbox, SandboxFeature
 from evopolicygym.sandbox.program.plain import PlainPrograms
 from evopolicygym.sandbox.seccomp import policy_filter
@@ -32,18 +30,18 @@ LANDLOCK_CREATE_RULESET, WHICH_VERSION = 444, 1
 
 @dataclass(frozen=True, slots=True)
 class ChosenBackend:
-    """A backend that works here, with what it can enforce and why it was taken."""
+    """A backend that works here."""
 
     name: str
-    """By which it is asked for."""
     backend: Backend
     findings: Mapping[str, str]
+    """What it enforces, and why it was chosen."""
     isolation: str
-    """How the run directory names the backend, without the features that were allowed to be missing."""
+    """The isolation for the run's record: the backend and its missing features."""
 
 
 def lacking(feature: SandboxFeature) -> str:
-    """Return why this machine lacks a feature and how to get it; empty where it has it."""
+    """Return why this machine lacks a feature and how to get it; empty if it has it."""
     if feature is SandboxFeature.SECCOMP and policy_filter() is None:
         return "libseccomp is not installed: pip install pyseccomp, with the system's package libseccomp2, brings it"
     if feature is SandboxFeature.LANDLOCK and not landlock_version():
@@ -52,14 +50,14 @@ def lacking(feature: SandboxFeature) -> str:
 
 
 def landlock_version() -> int:
-    """Return the version of Landlock that the kernel has; 0 where it has none."""
+    """Return the kernel's version of Landlock; 0 without Landlock."""
     return max(0, int(ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, WHICH_VERSION)))
 
 
 def choose(asked: str, lacks: Callable[[SandboxFeature], str] = lacking) -> ChosenBackend:
-    """Return the backend that ``asked`` names; for ``auto``, the strongest that works here and why.
+    """Return the backend that ``asked`` names; for ``auto``, the strongest that works here.
 
-    ``lacks`` says why this machine lacks a feature. Raises ``UnknownName`` and ``SandboxError``.
+    ``lacks`` returns why this machine lacks a feature. Raises ``UnknownName`` and ``SandboxError``.
     """
     isolation = named(asked)
     name, allowed = isolation.backend, isolation.missing
@@ -93,14 +91,14 @@ def waivable(features: Collection[str]) -> frozenset[SandboxFeature]:
 
 
 def guarantees(isolation: str) -> frozenset[Guarantee]:
-    """Return what the backend guarantees that an isolation names, as it is written in a record."""
+    """Return the guarantees of the backend of an isolation, given as text."""
     return _backend(named(isolation).backend).guarantees
 
 
 def program_sandbox(isolation: str) -> ProgramSandbox:
-    """Return what keeps an agent's program in at an isolation, as it is written in a record.
+    """Return the sandbox for an agent's program with an isolation, given as text.
 
-    Raises ``SandboxError`` where its backend has no sandbox for programs, and that may not be missing.
+    Raises ``SandboxError`` if the backend has no sandbox for programs, unless the isolation allows that.
     """
     asked = named(isolation)
     name = asked.backend
@@ -123,10 +121,10 @@ def _backend(name: str) -> Backend:
 
 
 def _strongest_first() -> list[tuple[str, Backend]]:
-    """Return what ``auto`` tries, by name: the backends of this package that guarantee anything."""
+    """Return the backends that ``auto`` tries, with their names: those of this package with any guarantee."""
     own = [name for name in BACKENDS.names() if name not in BACKENDS.installed()]
-    found = [(name, backend) for name in own if (backend := _backend(name)).guarantees]
-    return sorted(found, key=lambda item: (-len(item[1].guarantees), item[0]))
+    backends = [(name, backend) for name in own if (backend := _backend(name)).guarantees]
+    return sorted(backends, key=lambda item: (-len(item[1].guarantees), item[0]))
 
 
 def _try_backend(

@@ -1,8 +1,4 @@
-"""Which installed distributions policies may import beside the standard library, and which they never may.
-
-Some always, others where a run names them. What a policy sees of them is laid out by the backends; where their files
-lie is found in ``host.py``.
-"""
+"""The installed distributions that policies may import: some always, others if a run names them; never simulators."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -11,35 +7,35 @@ from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.sandbox.host import PolicyLibrary, library
-from evopolicygym.sandbox.simulators import first_of
+from evopolicygym.sandbox.simulators import find_first
 
 ALWAYS = ("numpy", "scipy")
-"""What every policy may import, as far as it is installed."""
+"""Distributions that every policy may import, if they are installed."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 OF_AN_EXTRA = re.compile(r";.*\bextra\s*==", re.ASCII)
 SUFFIXES = (".py", ".so")
 
 
 def normalised(names: Iterable[str]) -> tuple[str, ...]:
-    """Return distributions' names, each once, as indices spell them; raise ``UsageError`` for an invalid name."""
+    """Return normalised names of distributions, without duplicates; raise ``UsageError`` for an invalid name."""
     for name in names:
         if not NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is not a valid name of a package; a distribution's name works, such as pandas.")
-    return tuple(sorted({_normal(name) for name in names}))
+            raise UsageError(f"Invalid package {name!r}: expected the name of a distribution, such as pandas.")
+    return tuple(sorted({_normalise(name) for name in names}))
 
 
 def policy_library(named: Collection[str] = ()) -> PolicyLibrary:
-    """Return what policies of a run may import that names these; raise ``UsageError`` where one isn't installed."""
-    besides = with_requirements(named)
-    return library(dict.fromkeys((*ALWAYS, *besides)), described=besides)
+    """Return the library of a run's policies; raise ``UsageError`` if a named distribution isn't installed."""
+    extra = with_requirements(named)
+    return library(dict.fromkeys((*ALWAYS, *extra)), described=extra)
 
 
 def with_requirements(named: Iterable[str]) -> tuple[str, ...]:
-    """Return distributions and all that they require, as far as that is installed; what extras bring is left out.
+    """Return distributions and their installed requirements, without those of extras.
 
-    Raises ``UsageError`` where one that is named isn't installed.
+    Raises ``UsageError`` if a named distribution isn't installed.
     """
-    waiting, found = list(named), dict[str, None]()
+    waiting, names = list(named), dict[str, None]()
     for name in waiting:
         if installed_version(name) is None:
             raise UsageError(
@@ -47,17 +43,17 @@ def with_requirements(named: Iterable[str]) -> tuple[str, ...]:
             )
     while waiting:
         name = waiting.pop()
-        if name in found or installed_version(name) is None:
+        if name in names or installed_version(name) is None:
             continue
-        found[name] = None
+        names[name] = None
         lines = metadata.distribution(name).requires or ()
-        required = (NAME.match(line) for line in lines if not OF_AN_EXTRA.search(line))
-        waiting += [_normal(match[0]) for match in required if match]
-    return tuple(sorted(found))
+        matches = (NAME.match(line) for line in lines if not OF_AN_EXTRA.search(line))
+        waiting += [_normalise(match[0]) for match in matches if match]
+    return tuple(sorted(names))
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version of a distribution that is installed here; None where it isn't."""
+    """Return the installed version of a distribution; None if it isn't installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -65,48 +61,48 @@ def installed_version(name: str) -> str | None:
 
 
 def versions_of(named: Iterable[str]) -> dict[str, str]:
-    """Return the versions of distributions that a run names and of what they require, by name."""
+    """Return the versions of a run's distributions and their requirements, by name."""
     return {name: installed_version(name) or "" for name in with_requirements(named)}
 
 
 def refuse_simulators(named: Iterable[str], packages: Collection[str], modules: Collection[str]) -> None:
-    """Raise ``UsageError`` where a distribution, or what it requires, is or holds what an environment is played with.
+    """Raise ``UsageError`` if a distribution or a requirement of it is, or contains, a part of a simulator.
 
-    ``packages`` are the distributions that the environment is simulated with, ``modules`` those that stay hidden.
+    ``packages`` are the distributions of the environment's simulator, ``modules`` the hidden modules.
     """
-    simulated = {_normal(package) for package in packages} - set(ALWAYS)
-    for asked in named:
-        for name in with_requirements([asked]):
-            through = "" if name == asked else f", which requires {name}"
-            held = name if name in simulated else next(_held(name, modules), "")
-            if held and name not in ALWAYS:
+    simulated = {_normalise(package) for package in packages} - set(ALWAYS)
+    for distribution in named:
+        for name in with_requirements([distribution]):
+            through = "" if name == distribution else f", which requires {name}"
+            part = name if name in simulated else next(_hidden_modules(name, modules), "")
+            if part and name not in ALWAYS:
                 raise UsageError(
-                    f"Invalid policy package {asked!r}{through}: {held} is part of what environments are simulated "
-                    f"with, which stays hidden from policies. Other installed packages can be named."
+                    f"Invalid policy package {distribution!r}{through}: {part} is part of a simulator, which is hidden "
+                    f"from policies. Name other installed packages."
                 )
 
 
 def modules_of(name: str) -> tuple[str, ...]:
-    """Return the modules that a distribution brings, sorted; raise ``UsageError`` where none can be shown."""
-    found = {
-        place.name.partition(".")[0]
-        for place in library([name]).paths.values()
-        if place.name.endswith(SUFFIXES) or (place / "__init__.py").exists()
+    """Return the public modules of a distribution, sorted; raise ``UsageError`` if it has none in site-packages."""
+    modules = {
+        path.name.partition(".")[0]
+        for path in library([name]).paths.values()
+        if path.name.endswith(SUFFIXES) or (path / "__init__.py").exists()
     }
-    public = tuple(sorted(module for module in found if module.isidentifier() and not module.startswith("_")))
+    public = tuple(sorted(module for module in modules if module.isidentifier() and not module.startswith("_")))
     if not public:
         raise UsageError(
-            f"Invalid policy package {name!r}: nothing of it lies beside other packages; one that is installed in "
-            f"editable form can't be shown to them: pip install it as a copy."
+            f"Invalid policy package {name!r}: it has no module in site-packages. Install it without -e (editable): "
+            f"policies can't see an editable installation."
         )
     return public
 
 
-def _held(name: str, modules: Collection[str]) -> Iterator[str]:
-    """Yield where hidden modules lie in a distribution."""
-    places: Mapping[str, Path] = library([name]).paths
-    return (found for place in places.values() if (found := first_of(place, modules)))
+def _hidden_modules(name: str, modules: Collection[str]) -> Iterator[str]:
+    """Yield the paths of hidden modules in a distribution."""
+    paths: Mapping[str, Path] = library([name]).paths
+    return (found for path in paths.values() if (found := find_first(path, modules)))
 
 
-def _normal(name: str) -> str:
+def _normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

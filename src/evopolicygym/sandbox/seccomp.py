@@ -1,14 +1,13 @@
-"""The filters of system calls: what a policy and an agent's program may ask of the kernel, compiled by libseccomp.
+"""The system-call filters of policies and of agents' programs, compiled by libseccomp.
 
-A policy is refused everything but what ``permissions`` lists: it reads the files that it can see, computes, waits,
-starts threads, and writes to its own pipes. Nothing there may leave a mark that another process can find, now or later.
-A call that takes a command, flags or another process's number is allowed for the values that stand here, no others: a
-kernel that learns a new one does not widen the list. Values are compared over all 64 bits of an argument, although the
-kernel often looks at 32: a value with stray upper bits is refused. ``checks/channel_search/`` tries all that the
-compiled filter lets through (``allowed_calls``) for marks that survive.
+A policy may only make the calls that ``permissions`` lists: it reads files that it can see, computes, waits, starts
+threads and writes to its own pipes. No call may leave a mark that another process can find, now or later. Commands,
+flags and process numbers are allowed by value, so that new ones of a newer kernel are not allowed. Values are compared
+in all 64 bits of an argument, although the kernel often reads 32: a value with stray upper bits is refused.
+``checks/channel_search/`` tries all calls that the compiled filter allows for marks that survive.
 
-An agent's program, which must run any coding tool, is allowed everything but what ``AGENT_DENIED`` names. Filters are
-compiled on the trusted side; a policy's process only installs its own.
+An agent's program, which must run any coding tool, may make all calls but those of ``AGENT_DENIED``. Filters are
+compiled on the trusted side; a policy's process only installs its filter.
 """
 
 import os
@@ -24,11 +23,11 @@ from typing import Any
 
 ALL_BITS = (1 << 64) - 1
 OWN_PROCESS = 0x5EA1ED07
-"""Stands in the filter for the number of the process that installs it, which nobody knows while it is compiled."""
+"""Placeholder in the filter for the number of the process that will install it."""
 PIPES = 5
-"""Descriptors below are the policy's pipes and its null device (``guest.episode``)."""
+"""Descriptors below this are the policy's pipes and its null device (``guest.episode``)."""
 OPEN_FILES = 256
-"""One more than the largest descriptor (RLIMIT_NOFILE): a power of two."""
+"""RLIMIT_NOFILE, one more than the largest descriptor: a power of two."""
 HERE = (-100) & ALL_BITS, (-100) & 0xFFFFFFFF
 """AT_FDCWD as callers pass it: sign-extended, or as 32 bits."""
 KEYS = "add_key request_key keyctl"
@@ -45,19 +44,19 @@ AGENT_DENIED = (
     "lookup_dcookie move_pages migrate_pages settimeofday clock_settime sethostname setdomainname"
 ).split()
 AGENT_FAMILIES = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}
-"""Sockets that an agent may open: of no other family is it sure that its namespace of networks holds them in."""
+"""Families of sockets that an agent may open; other families may not be confined by a network namespace."""
 MOST_FAMILIES = 64
 CLONE_NEWUSER = 0x10000000
 RWF_NOWAIT, FLAGS_OF_PREADV2 = 0x8, 5
-"""To read only what is in memory, and the place of that among the arguments."""
+"""A flag to read only what is in memory, and the index of its argument."""
 STATX_MNT_ID_UNIQUE, MASK_OF_STATX = 0x4000, 3
-"""To ask for a mount by a number that counts all mounts of the machine, and the place of that among the arguments."""
+"""A flag for mount numbers, which count all mounts of the machine, and the index of its argument."""
 TYPING = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C}
-"""Requests of ioctl that type for the user."""
+"""Requests of ioctl that insert input into a terminal."""
 LOAD, ALWAYS, EQUAL, GREATER, AT_LEAST, ANY_BIT, MASK, RETURN = 0x20, 0x05, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 COMPARISONS = {EQUAL: eq, GREATER: gt, AT_LEAST: ge, ANY_BIT: and_}
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
-"""Where these lie in what a filter looks at, in bytes."""
+"""Offsets in the data of a filter, in bytes."""
 AUDIT_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOW = 0x7FFF0000
 MOST_CALLS = 1024
@@ -67,7 +66,7 @@ WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values of one argument: those that are ``value`` in the bits of ``mask``."""
+    """The values of an argument that equal ``value`` in the bits of ``mask``."""
 
     argument: int
     value: int
@@ -76,7 +75,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """A call that is allowed where each of its conditions holds."""
+    """A call that is allowed if all of its conditions hold."""
 
     call: str
     conditions: tuple[Values, ...] = ()
@@ -97,24 +96,23 @@ SIGNAL_CALLS = (
 WAITING_CALLS = "gettimeofday nanosleep time times poll ppoll pselect6 select"
 OWN_CALLS = "getpid gettid getppid getuid geteuid getgid getegid getpgrp getrandom getrlimit uname"
 PLAIN_CALLS = f"{FILE_CALLS} {MEMORY_CALLS} {ENDS_AND_THREADS} {SIGNAL_CALLS} {WAITING_CALLS} {OWN_CALLS}".split()
-"""Calls that leave nothing behind, whatever their arguments.
+"""Calls that leave no mark, whatever their arguments.
 
-Not among them, for what they would tell of others: ``getrusage`` (major faults and blocks that were read say which
-pages of a file were in memory), ``openat2`` (RESOLVE_CACHED says which names were), ``statfs``, ``sysinfo``; and for
-what they count: ``pipe2``, ``socketpair`` (inode numbers go on from process to process), ``timer_create``, ``epoll_*``
-(of one user all together).
+Missing because they reveal others' activity: ``getrusage`` (major faults and read blocks show which pages of a file
+were in memory), ``openat2`` (RESOLVE_CACHED shows which names were), ``statfs``, ``sysinfo``. Missing because of their
+counters: ``pipe2``, ``socketpair`` (inode numbers of all processes), ``timer_create``, ``epoll_*`` (limits of a user).
 """
 UNKNOWN_CALLS = (
     "clone3", "openat2", "futex_wait", "futex_wake", "futex_requeue", "futex_waitv", "close_range", "epoll_pwait2",
 )  # fmt: skip
-"""Newer calls, answered as a kernel does that lacks them: libraries then fall back on older ones."""
+"""Newer calls, which seem not to exist, so that libraries fall back on older ones."""
 
 ABOUT_A_FILE = {"fstat": 0, "newfstatat": 0, "statx": 0, "dup": 0, "dup2": 0, "dup3": 0}
-"""Calls on a descriptor and the place of that argument; never on the pipes, whose inode numbers count the machine's."""
+"""Calls on a descriptor, with the index of that argument; not on the pipes, whose inode numbers count the machine's."""
 BY_PATH = {"newfstatat", "statx"}
-"""Those that take a path too, from the working directory."""
+"""Those that also accept a path from the working directory."""
 STATX_ALL = 0xFFF
-"""What ``statx`` may be asked for. What came later names mounts, by numbers that count all of the machine's."""
+"""Allowed fields of ``statx``. Later ones name mounts by numbers that count all of the machine's."""
 FCNTL_OF_ANY = {"F_GETFD": 1, "F_SETFD": 2, "F_GETFL": 3}
 FCNTL_OF_A_FILE = {"F_DUPFD": 0, "F_DUPFD_CLOEXEC": 1030}
 IOCTL = {"TCGETS": 0x5401, "FIONCLEX": 0x5450, "FIOCLEX": 0x5451}
@@ -127,22 +125,22 @@ MMAP = {
     "MAP_DENYWRITE": 0x800, "MAP_EXECUTABLE": 0x1000, "MAP_NORESERVE": 0x4000, "MAP_POPULATE": 0x8000,
     "MAP_NONBLOCK": 0x10000, "MAP_STACK": 0x20000, "MAP_FIXED_NOREPLACE": 0x100000,
 }  # fmt: skip
-"""No huge pages of the machine's one pool (MAP_HUGETLB), nothing locked in memory (MAP_LOCKED)."""
+"""Without huge pages, whose pool is shared (MAP_HUGETLB), and without locked memory (MAP_LOCKED)."""
 FUTEX_PRIVATE, FUTEX_REALTIME = 128, 256
 FUTEX = {"WAIT": 0, "WAKE": 1, "REQUEUE": 3, "CMP_REQUEUE": 4, "WAKE_OP": 5, "WAIT_BITSET": 9, "WAKE_BITSET": 10}
-"""Private ones alone: a futex on a page of a library would be one for every process that maps it."""
+"""Private futexes only: one on a page of a library would be shared by every process that maps it."""
 THREAD = 0x3D0F00
-"""VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, SETTLS, PARENT_SETTID and CHILD_CLEARTID: what a thread is made with."""
+"""Flags of a new thread: VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, SETTLS, PARENT_SETTID and CHILD_CLEARTID."""
 DETACHED = 0x400000
-"""A flag without a meaning, which some libraries set."""
+"""A flag without effect, which some libraries set."""
 CLOCKS = (Values(0, 0, ALL_BITS & ~7), Values(0, 8, ALL_BITS & ~3))
-"""The clocks 0 to 11, which are the machine's and one's own; beyond them are those of other processes: the zygote's
-processor time would count the episodes."""
+"""The clocks 0 to 11, of the machine and the process; others are those of other processes: the zygote's processor time
+would count episodes."""
 OF_A_CLOCK = ("clock_gettime", "clock_getres", "clock_nanosleep")
 
 
 def permissions() -> Iterator[Permission]:
-    """Yield all that is allowed, a call once for every set of values."""
+    """Yield all permissions of a policy."""
     yield from map(Permission, PLAIN_CALLS)
     for call, place in ABOUT_A_FILE.items():
         values = [*_descriptors(place), *((Values(place, here) for here in HERE) if call in BY_PATH else ())]
@@ -159,15 +157,15 @@ def permissions() -> Iterator[Permission]:
         yield Permission("futex", (Values(1, FUTEX_PRIVATE | command, ALL_BITS & ~FUTEX_REALTIME),))
     yield Permission("clone", (Values(0, THREAD, ALL_BITS & ~DETACHED),))
     yield from (Permission(call, (clock,)) for call in OF_A_CLOCK for clock in CLOCKS)
-    # Its own limits and processors may be asked for: libc does, to size stacks, and others to count threads.
+    # Its own limits and processors: libc reads them to size stacks, and others to count threads.
     yield Permission("prlimit64", (Values(0, 0), Values(2, 0)))
     yield Permission("sched_getaffinity", (Values(0, 0),))
-    # Its own threads may be signalled: abort and raise do.
+    # Signals to its own threads, for abort and raise.
     yield Permission("tgkill", (Values(0, OWN_PROCESS),))
 
 
 def _descriptors(place: int) -> Iterator[Values]:
-    """Yield all descriptors but those of the pipes, as an argument at ``place``."""
+    """Yield all descriptors except the pipes, as the argument with index ``place``."""
     size = 1
     while size < OPEN_FILES:
         if size >= PIPES:
@@ -179,7 +177,7 @@ def _descriptors(place: int) -> Iterator[Values]:
 
 @cache
 def policy_filter() -> bytes | None:
-    """Return the compiled filter, or None where libseccomp is not installed."""
+    """Return the compiled filter of policies, or None without libseccomp."""
     try:
         import pyseccomp
     except (ImportError, OSError, RuntimeError):
@@ -190,20 +188,20 @@ def policy_filter() -> bytes | None:
         _add(rules, pyseccomp, pyseccomp.ALLOW, permission.call, *conditions)
     for name in UNKNOWN_CALLS:
         _add(rules, pyseccomp, pyseccomp.ERRNO(ENOSYS), name)
-    # A thread is joined by a shared futex; answered EAGAIN, the waiting thread polls until the other is gone.
+    # Threads are joined by a shared futex; with EAGAIN, the waiting thread polls until the other has ended.
     shared = pyseccomp.Arg(1, pyseccomp.MASKED_EQ, FUTEX_PRIVATE, 0)
     _add(rules, pyseccomp, pyseccomp.ERRNO(EAGAIN), "futex", shared)
-    # Libraries take this answer for "not known" where they ask for the processors of a thread.
+    # Libraries that ask for the processors of a thread take ENOSYS for "unknown".
     _add(rules, pyseccomp, pyseccomp.ERRNO(ENOSYS), "sched_getaffinity", pyseccomp.Arg(0, pyseccomp.NE, 0))
     return _exported(rules)
 
 
 @cache
 def agent_filter() -> bytes | None:
-    """Return the compiled filter for an agent's program, or None where libseccomp is not installed.
+    """Return the compiled filter of agents' programs, or None without libseccomp.
 
-    It denies what no coding tool needs: looking into other processes, keys, namespaces, memory that belongs to nobody,
-    which pages of a file are in memory, what widens the kernel's reach.
+    It denies what no coding tool needs: access to other processes, keys, namespaces, shared memory that outlives
+    processes, pages of files in memory, and extensions of the kernel.
     """
     try:
         import pyseccomp
@@ -212,7 +210,7 @@ def agent_filter() -> bytes | None:
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     for name in AGENT_DENIED:
         _deny(rules, pyseccomp, EPERM, name)
-    # clone3 hides its flags behind a pointer: to answer that it doesn't exist makes libc fall back to clone.
+    # clone3 has its flags behind a pointer; with ENOSYS, libc falls back to clone.
     _deny(rules, pyseccomp, ENOSYS, "clone3")
     _deny(rules, pyseccomp, EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER))
     in_memory_alone = pyseccomp.Arg(FLAGS_OF_PREADV2, pyseccomp.MASKED_EQ, RWF_NOWAIT, RWF_NOWAIT)
@@ -223,13 +221,13 @@ def agent_filter() -> bytes | None:
         for family in set(range(MOST_FAMILIES)) - AGENT_FAMILIES:
             _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.EQ, family))
         _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.GE, MOST_FAMILIES))
-    for request in TYPING.values():  # of which the kernel looks at 32 bits
+    for request in TYPING.values():  # the kernel reads 32 bits
         _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
     return _exported(rules)
 
 
 def call_name(number: int) -> str:
-    """Return the name of a system call of this machine; its number as text where libseccomp doesn't know it."""
+    """Return the name of a system call of this machine; its number as text if libseccomp doesn't know it."""
     import pyseccomp
 
     try:
@@ -239,7 +237,7 @@ def call_name(number: int) -> str:
 
 
 def seccomp_finding() -> str:
-    """Return in words whether system calls are filtered here."""
+    """Return the finding on whether system calls are filtered."""
     return "on" if policy_filter() else "libseccomp is not installed: system calls are not filtered"
 
 
@@ -258,7 +256,7 @@ def _add(rules: Any, pyseccomp: Any, action: int, name: str, *arguments: Any) ->
         number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
     except (ValueError, OSError):
         return
-    if number >= 0:  # negative where this architecture or this libseccomp doesn't know the call
+    if number >= 0:  # negative if this architecture or this libseccomp doesn't know the call
         rules.add_rule(action, name, *arguments)
 
 
@@ -272,7 +270,7 @@ def _exported(rules: Any) -> bytes:  # noqa: ANN401 - as above
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison of 32 bits of an argument, and how it must come out."""
+    """A comparison of 32 bits of an argument, and its required result."""
 
     argument: int
     high: bool
@@ -282,37 +280,37 @@ class Condition:
     holds: bool
 
     def allows(self, value: int) -> bool:
-        """Return whether an argument's value meets it."""
+        """Return whether a value of the argument meets it."""
         word = (value >> 32 if self.high else value) & self.mask
         return bool(COMPARISONS[self.comparison](word, self.value)) is self.holds
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """One way through the filter: a call's number, and what must hold of its arguments."""
+    """One way through the filter: a call's number, and conditions on its arguments."""
 
     number: int
     conditions: tuple[Condition, ...]
 
     def values(self, argument: int, offered: Iterable[int]) -> list[int]:
-        """Return values that an argument may have: of those offered, and what the conditions themselves name."""
+        """Return allowed values of an argument: of those offered, and of those that the conditions imply."""
         own = [condition for condition in self.conditions if condition.argument == argument]
         if not own:
             return list(offered)
-        named = [condition for condition in own if condition.comparison == EQUAL and condition.holds]
-        base = sum(condition.value << 32 * condition.high for condition in named)
+        equalities = [condition for condition in own if condition.comparison == EQUAL and condition.holds]
+        base = sum(condition.value << 32 * condition.high for condition in equalities)
         fixed = 0
-        for condition in named:
+        for condition in equalities:
             fixed |= condition.mask << 32 * condition.high
         free = [1 << bit for bit in range(64) if not fixed >> bit & 1]
-        found = (*offered, base, *(base | bit for bit in free))
-        return [value for value in dict.fromkeys(found) if all(condition.allows(value) for condition in own)]
+        candidates = (*offered, base, *(base | bit for bit in free))
+        return [value for value in dict.fromkeys(candidates) if all(condition.allows(value) for condition in own)]
 
 
 def allowed_calls(program: bytes, machine: str) -> Iterator[Allowed]:
-    """Yield every way through a compiled filter for calls of a machine's own architecture.
+    """Yield every way through a compiled filter for calls of a machine's architecture.
 
-    Ways that differ only in what does not hold are one.
+    Ways that differ only in conditions that must not hold count once.
     """
     instructions = list(iter_unpack("<HBBI" if sys.byteorder == "little" else ">HBBI", program))
     for number in range(MOST_CALLS):
@@ -322,8 +320,8 @@ def allowed_calls(program: bytes, machine: str) -> Iterator[Allowed]:
 
 
 def _ways(instructions: list[tuple[int, int, int, int]], known: dict[int, int]) -> Iterator[tuple[Condition, ...]]:
-    """Yield the conditions under which the program ends with allowing, one tuple for each way to such an end."""
-    # Where in the program, the number that is loaded or else which word of which argument, its mask, conditions so far.
+    """Yield the conditions under which the program returns ALLOW, a tuple for each way through it."""
+    # Position in the program; the loaded number, or None and the offset of the loaded word; its mask; the conditions.
     open_ways: list[tuple[int, int | None, int, int, tuple[Condition, ...]]] = [(0, 0, 0, WORD, ())]
     while open_ways:
         at, loaded, offset, mask, conditions = open_ways.pop()

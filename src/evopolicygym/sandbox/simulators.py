@@ -1,8 +1,8 @@
-"""Which modules no agent may import, and where they lie in the trees of this machine that an agent is shown.
+"""The search for simulators, which agents may not import, in the directories of this machine that an agent sees.
 
-They are looked for by their names in every directory, as packages lie in many places: environments of conda, caches of
-packages, eggs, what an editable install points to. ``program/view.py`` hides them; that no Python in
-there imports one is looked at by ``inside/preflight.py``.
+They are searched by name in every directory, since packages are in many places: conda environments, package caches,
+eggs, targets of editable installs. ``program/view.py`` hides them, and ``inside/preflight.py`` checks that no Python in
+the sandbox imports one.
 """
 
 import os
@@ -18,11 +18,11 @@ MODULES = (
     "gymnasium", "gymnasium_robotics", "mujoco", "minigrid", "highway_env", "Box2D",
     "gym", "gym_minigrid", "mujoco_py", "mujoco_mjx", "dm_control", "brax", "gymnax", "envpool",
 )  # fmt: skip
-"""The simulators of the environments that come with the package, and other packages that simulate the same."""
+"""The simulators of the package's environments, and other packages that simulate the same."""
 OURS = "evopolicygym"
-"""This package has references, and what every environment's anchors are."""
+"""This package, which has reference policies and anchors."""
 DISTRIBUTIONS = frozenset({"box2d_py", "box2d_kengz"})
-"""What else a module's files may be called after."""
+"""Names of distributions that differ from their modules' names."""
 FILES = (
     ".py", ".pyc", ".so", ".egg", ".egg-link", ".egg-info", ".dist-info", ".pth", ".whl", ".zip", ".pyz", ".conda",
     ".tar.gz", ".tar.bz2",
@@ -34,43 +34,43 @@ MOST_DIRECTORIES = 500_000
 
 @dataclass(frozen=True, slots=True)
 class SimulatorPlaces:
-    """What was found in a tree."""
+    """The simulators in a directory tree."""
 
     hidden: Mapping[str, frozenset[str]]
-    """Directories with those of their entries that are a simulator's, outermost first."""
+    """Names of a simulator's entries by their directory, outermost first."""
     pythons: tuple[str, ...]
-    """Programs that may be a Python."""
+    """Executables that may be a Python."""
 
 
 def hidden_modules(of_run: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return all modules that an agent may not import, those of its run's environment among them.
+    """Return all modules that an agent may not import, including those of its run's environment.
 
-    A module is a name, looked for wherever it may lie, or the absolute path of its file or its package.
+    A module is given by name, which is searched everywhere, or by the absolute path of its file or package.
     """
     return tuple(dict.fromkeys((*MODULES, OURS, *of_run)))
 
 
 def names_of(modules: Iterable[str]) -> tuple[str, ...]:
-    """Return those of modules that are names."""
+    """Return the modules that are given by name."""
     return tuple(module for module in modules if not os.path.isabs(module))  # noqa: PTH117 - as text
 
 
 def search(tree: str, modules: Collection[str]) -> SimulatorPlaces:
-    """Look for modules in a tree, no link followed; raise ``SandboxError`` where it is too large."""
-    places = (os.path.realpath(module) for module in set(modules).difference(names_of(modules)))
-    within = frozenset(place for place in places if place.startswith(f"{os.path.realpath(tree)}/"))
+    """Search a tree for modules, without following links; raise ``SandboxError`` if it is too large."""
+    paths = (os.path.realpath(module) for module in set(modules).difference(names_of(modules)))
+    within = frozenset(path for path in paths if path.startswith(f"{os.path.realpath(tree)}/"))
     return _search(tree, frozenset(map(_plain, names_of(modules))) | DISTRIBUTIONS, within)
 
 
-def is_one(path: Path, modules: Collection[str]) -> bool:
-    """Return whether a path is such a module itself: the directory of its package, or its file."""
+def is_module(path: Path, modules: Collection[str]) -> bool:
+    """Return whether a path is the file or the package directory of one of the modules."""
     if os.path.realpath(path) in {os.path.realpath(module) for module in set(modules).difference(names_of(modules))}:
         return True
     return (path / "__init__.py").exists() and _plain(path.name) in set(map(_plain, names_of(modules)))
 
 
-def first_of(path: Path, modules: Collection[str]) -> str:
-    """Return where the first of such modules lies at or in a path; empty where there is none."""
+def find_first(path: Path, modules: Collection[str]) -> str:
+    """Return the path of the first of the modules at or below a path; empty if there is none."""
     if _plain(path.name) in frozenset(map(_plain, names_of(modules))) | DISTRIBUTIONS:
         return str(path)
     hidden = search(str(path), modules).hidden
@@ -79,54 +79,54 @@ def first_of(path: Path, modules: Collection[str]) -> str:
 
 @cache
 def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> SimulatorPlaces:
-    lying = _lying(tree, places)
+    by_directory = _names_by_directory(tree, places)
     hidden: dict[str, frozenset[str]] = {}
     pythons: list[str] = []
-    waiting, looked = [tree], 0
+    waiting, count = [tree], 0
     while waiting:
-        directory, looked = waiting.pop(), looked + 1
-        if looked > MOST_DIRECTORIES:
+        directory, count = waiting.pop(), count + 1
+        if count > MOST_DIRECTORIES:
             raise SandboxError(
-                f"The agent's command shows {tree}, which holds more than {MOST_DIRECTORIES} directories: too many to "
-                f"look for simulators in. Name what it needs more narrowly."
+                f"The agent's command shows {tree}, which has more than {MOST_DIRECTORIES} directories: too many to "
+                f"search for simulators. Name a smaller directory."
             )
         try:
             with os.scandir(directory) as listing:
                 entries = list(listing)
-        except OSError:  # it is a file, or nobody may look into it
+        except OSError:  # a file, or unreadable
             continue
-        here = names | lying.get(directory, frozenset())
-        found = frozenset(entry.name for entry in entries if _is_hidden(entry, here))
-        if found:
-            hidden[directory] = found
-        below = (entry.path for entry in entries if entry.name not in found and entry.is_dir(follow_symlinks=False))
+        here = names | by_directory.get(directory, frozenset())
+        matches = frozenset(entry.name for entry in entries if _is_hidden(entry, here))
+        if matches:
+            hidden[directory] = matches
+        below = (entry.path for entry in entries if entry.name not in matches and entry.is_dir(follow_symlinks=False))
         waiting.extend(below)
         pythons += [entry.path for entry in entries if PYTHON.fullmatch(entry.name) and _is_program(entry)]
     return SimulatorPlaces(hidden, tuple(sorted(pythons)))
 
 
-def _lying(tree: str, places: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Return the directories of a tree in which modules given by paths lie, with what they are called there."""
-    found: dict[str, frozenset[str]] = {}
-    for place in places:
-        parent, name = os.path.split(os.path.relpath(place, os.path.realpath(tree)))
-        directory = os.path.join(tree, parent) if parent else tree  # noqa: PTH118 - as os.scandir calls it
+def _names_by_directory(tree: str, paths: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return the names of modules that are given by path, by the directories of the tree in which they are."""
+    names: dict[str, frozenset[str]] = {}
+    for path in paths:
+        parent, name = os.path.split(os.path.relpath(path, os.path.realpath(tree)))
+        directory = os.path.join(tree, parent) if parent else tree  # noqa: PTH118 - as named by os.scandir
         for location in (directory, f"{directory}/__pycache__"):
-            found[location] = found.get(location, frozenset()) | {_plain(name)}
-    return found
+            names[location] = names.get(location, frozenset()) | {_plain(name)}
+    return names
 
 
 def _is_hidden(entry: "os.DirEntry[str]", names: frozenset[str]) -> bool:
-    called = [entry.name]
+    own_names = [entry.name]
     if entry.is_symlink():
-        called.append(os.path.basename(os.readlink(entry.path)))  # noqa: PTH115, PTH119 - of thousands
-    if not any(_plain(name) in names for name in called):
+        own_names.append(os.path.basename(os.readlink(entry.path)))  # noqa: PTH115, PTH119 - faster for thousands
+    if not any(_plain(name) in names for name in own_names):
         return False
-    return entry.is_dir() or any(name.lower().endswith(FILES) for name in called)
+    return entry.is_dir() or any(name.lower().endswith(FILES) for name in own_names)
 
 
 def _plain(name: str) -> str:
-    """Return what a file is called after, as modules are: without a version or a suffix."""
+    """Return a file's name as a module's name: without a version or suffix."""
     return VERSION.split(name.lower().replace("-", "_"), maxsplit=1)[0]
 
 

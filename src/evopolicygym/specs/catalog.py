@@ -1,7 +1,8 @@
 """The catalog of environments: specs by name, read and validated from TOML, and the games that they play.
 
 A built-in name is a file of ``specs/``. Other distributions add names through the entry-point group
-``evopolicygym.environments`` (``outside.py``). No simulator is imported, so that listing is fast.
+``evopolicygym.environments``. An entry point has the name of a file; its value is a package with ``NAME.toml``, or an
+attribute with the path of a TOML file. A package is located without running its code, and no simulator is imported.
 """
 
 import hashlib
@@ -14,16 +15,18 @@ from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.task import Anchor, EnvironmentSpec, Success, SuccessRule, TaskText, TerseTexts
-from evopolicygym.specs.outside import entry_points_of, file_of
 
+SUFFIX = ".toml"
 GROUP = "evopolicygym.environments"
 """Entry-point group of environments in other distributions."""
 
@@ -54,8 +57,8 @@ def names() -> list[str]:
 def load(name_or_path: str | Path, text: TaskText = TaskText.FULL) -> EnvironmentSpec:
     """Return the spec of a name, or of a path to a ``.toml`` file, whose stem is then the name.
 
-    The modules that such a file names can be imported from its directory. Raises ``UnknownName``, or ``UsageError``
-    where the file is not a spec, or lacks the requested texts.
+    The modules that such a file names can be imported from its directory. Raises ``UnknownName``, or ``UsageError`` if
+    the file is not a spec or lacks the requested texts.
     """
     name = str(name_or_path)
     if name.endswith(".toml"):
@@ -90,16 +93,16 @@ def decode(document: Mapping[str, Any], name: str, source: str, shown: TaskText 
 
     Raises ``UsageError`` with ``source`` and all problems.
     """
-    named = [f"the field 'name' must go; a spec's name is its file's, here {name!r}."] if "name" in document else []
+    extra = [f"the field 'name' must go; a spec's name is its file's, here {name!r}."] if "name" in document else []
     try:
         text = json.dumps({**document, "name": name}).encode()
         file = decoder(_SpecFile, allow_inf_nan=False).json(text, strict=True)
     except Undecodable as error:
-        raise UsageError(_format_problems(source, [*named, *_complaints(error.problems)])) from error
+        raise UsageError(_format_problems(source, [*extra, *_complaints(error.problems)])) from error
     except TypeError as error:
         raise UsageError(f"{source}: expected no date or time.") from error
-    if named:
-        raise UsageError(_format_problems(source, named))
+    if extra:
+        raise UsageError(_format_problems(source, extra))
     _check_values(file, source)
     if shown is TaskText.FULL:
         return file.spec()
@@ -219,3 +222,63 @@ def success_of(success: Success | None) -> str:
 def game_named(task: str) -> GameIdentity:
     """Return the game of the shipped spec of a task."""
     return game_of(load(task))
+
+
+def entry_points_of(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name, without loading them."""
+    return _cached_entry_points(group, tuple(sys.path))
+
+
+@cache
+def _cached_entry_points(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001 - part of the cache key
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def file_of(point: EntryPoint, kind: str) -> Traversable:
+    """Return the file of an entry point, which may not exist.
+
+    Raises ``UsageError`` with the ``kind``, such as ``environment``, if it can't be loaded or is not a path, whatever
+    its code raises.
+    """
+    try:
+        file = point.load() if point.attr else _directory(point.module) / f"{point.name}{SUFFIX}"
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise UsageError(f"The {kind} {point.name!r} ({point.value}) can't be loaded: {reason}.") from error
+    if isinstance(file, str | Path | Traversable):
+        return Path(file) if isinstance(file, str) else file
+    raise UsageError(
+        f"The {kind} {point.name!r} ({point.value}) is a {type(file).__name__}; an entry point of {point.group} must "
+        f"be a package that holds {point.name}{SUFFIX}, or the path of a TOML file as text, Path or package resource."
+    )
+
+
+def _directory(module: str) -> Path:
+    spec = find_spec(module)
+    if spec is None:
+        raise ModuleNotFoundError(f"No module named {module!r}")
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations)))
+    return Path(spec.origin or "").parent
+
+
+def anchor_line(key: str, anchor: Anchor) -> str:
+    """Return an anchor as a TOML line: six digits of its mean, three of its standard error, four of its success."""
+    rate = "" if anchor.success_rate is None else f", success_rate = {anchor.success_rate:.4g}"
+    return (
+        f"{key} = {{ mean = {anchor.mean:.6g}, standard_error = {anchor.standard_error:.3g}, "
+        f"episodes = {anchor.episodes}{rate} }}\n"
+    )
+
+
+def spec_lines(anchors: Mapping[str, Anchor], degenerate_policy: str = "") -> str:
+    """Return the anchors' lines of a spec, to be placed before its tables."""
+    policy = f"degenerate_policy = {json.dumps(degenerate_policy)}\n" if degenerate_policy else ""
+    return "".join(anchor_line(f"{kind}_anchor", anchor) for kind, anchor in anchors.items()) + policy
+
+
+def pack_lines(name: str, max_steps: int, anchors: Mapping[str, Anchor], degenerate_policy: str = "") -> str:
+    """Return the anchors' table of a pack's task."""
+    policy = f"degenerate_policy = {json.dumps(degenerate_policy)}\n" if degenerate_policy else ""
+    lines = "".join(anchor_line(kind, anchor) for kind, anchor in anchors.items())
+    return f"[anchors.{json.dumps(name)}]\nmax_steps = {max_steps}\n{lines}{policy}"

@@ -1,7 +1,7 @@
 """The catalog of packs: families of environments by name, read and validated from TOML, and records of their checks.
 
 A built-in name is a file of ``specs/packs/``. Other distributions add names through the entry-point group
-``evopolicygym.packs``, (``outside.py``); a path to a file is a pack too.
+``evopolicygym.packs``; a path to a file is a pack too.
 
 A file lists its tasks in groups that differ only in their ids; texts of single ids are in ``[texts."ID"]``, limits of
 single ids in ``[limits]``. As variants of an id differ, anchors are in ``[anchors."NAME"]``, why a task is hard in
@@ -39,7 +39,7 @@ from evopolicygym.core.pack import (
     task_name,
 )
 from evopolicygym.core.task import Success, TaskKind
-from evopolicygym.specs.outside import SUFFIX, entry_points_of, file_of
+from evopolicygym.specs.catalog import SUFFIX, entry_points_of, file_of
 
 GROUP = "evopolicygym.packs"
 """Entry-point group of packs in other distributions."""
@@ -122,7 +122,7 @@ def readable() -> list[Pack]:
 def unreadable() -> list[UnreadablePack]:
     """Return packs of other distributions that can't be read or have the name of a shipped pack."""
     shadowed = [
-        UnreadablePack(name, f"The pack {name!r} of {_whose(name)} is left out: a pack that ships has that name.")
+        UnreadablePack(name, f"The pack {name!r} of {_distribution(name)} is left out: a shipped pack has that name.")
         for name in sorted(entry_points_of(GROUP).keys() & _files().keys())
     ]
     return [*shadowed, *(UnreadablePack(name, reason) for name in names() if (reason := _why_unreadable(name)))]
@@ -182,7 +182,7 @@ def _why_unreadable(name: str) -> str:
     return ""
 
 
-def _whose(name: str) -> str:
+def _distribution(name: str) -> str:
     point = entry_points_of(GROUP)[name]
     return point.dist.name if point.dist else point.value
 
@@ -205,8 +205,8 @@ def decode(text: str, name: str) -> Pack:
         )
         for task in tasks
     )
-    if wrong := [*_repeated(tasks), *_of_no_task(file, tasks), *_not_required(file)]:
-        raise UsageError(f"The pack {name!r}: {'; '.join(wrong)}.")
+    if problems := [*_repeated_names(tasks), *_unknown_tasks(file, tasks), *_unrequired(file)]:
+        raise UsageError(f"The pack {name!r}: {'; '.join(problems)}.")
     return Pack(
         name=name,
         title=file.title,
@@ -224,63 +224,63 @@ def decode(text: str, name: str) -> Pack:
     )
 
 
-def _repeated(tasks: tuple[PackTask, ...]) -> list[str]:
-    counted = Counter(task.name for task in tasks)
+def _repeated_names(tasks: tuple[PackTask, ...]) -> list[str]:
+    counts = Counter(task.name for task in tasks)
     return [
         f"{name} occurs {count} times: expected a distinct variant for each"
-        for name, count in counted.items()
+        for name, count in counts.items()
         if count > 1
     ]
 
 
-def _of_no_task(file: _PackFile, tasks: tuple[PackTask, ...]) -> list[str]:
-    ids, named = {task.id for task in tasks}, {task.name for task in tasks}
+def _unknown_tasks(file: _PackFile, tasks: tuple[PackTask, ...]) -> list[str]:
+    ids, task_names = {task.id for task in tasks}, {task.name for task in tasks}
     tables = [
         ("is a text", file.texts.keys() - ids),
         ("is a limit", file.limits.keys() - ids),
-        ("are anchors", file.anchors.keys() - named),
-        ("is a challenge", file.challenges.keys() - named),
-        ("is a headroom", file.headroom.keys() - named),
+        ("are anchors", file.anchors.keys() - task_names),
+        ("is a challenge", file.challenges.keys() - task_names),
+        ("is a headroom", file.headroom.keys() - task_names),
     ]
     return [f"there {what} of {key}, which is not one of its tasks" for what, keys in tables for key in sorted(keys)]
 
 
-def _not_required(file: _PackFile) -> list[str]:
-    required = {distribution_name(one) for one in file.requirements}
-    return [f"no_dependencies names {one}, which is none of its requirements" for one in file.no_dependencies
-            if distribution_name(one) not in required]  # fmt: skip
+def _unrequired(file: _PackFile) -> list[str]:
+    required = set(map(distribution_name, file.requirements))
+    absent = (name for name in file.no_dependencies if distribution_name(name) not in required)
+    return [f"no_dependencies names {name}, which is not one of its requirements" for name in absent]
 
 
-def find(asked: str) -> tuple[Pack, PackTask] | None:
+def find(name: str) -> tuple[Pack, PackTask] | None:
     """Return a task with its pack by name or id; None where no pack has it.
 
     ``FILE.toml:TASK`` names a task of a file; raises ``UsageError`` where there is none.
     """
-    before, _, bare = asked.rpartition(":")
-    if before.endswith(SUFFIX):
-        return (pack := load(before)), task_of(pack, bare)
-    return find_listed(bare)
+    file, _, task = name.rpartition(":")
+    if file.endswith(SUFFIX):
+        return (pack := load(file)), task_of(pack, task)
+    return find_listed(task)
 
 
-def find_listed(asked: str) -> tuple[Pack, PackTask] | None:
+def find_listed(name: str) -> tuple[Pack, PackTask] | None:
     """Return a task with its pack by name or id, from listed packs only; None where none has it."""
     for pack in readable():
-        if task := pack.task(asked):
+        if task := pack.task(name):
             return pack, task
     return None
 
 
-def task_of(pack: Pack, asked: str) -> PackTask:
+def task_of(pack: Pack, name: str) -> PackTask:
     """Return a pack's task by name or id; raise ``UnknownName`` where it has none."""
-    task = pack.task(asked)
+    task = pack.task(name)
     if task is None:
-        raise UnknownName(f"task of the pack {pack.name!r}", asked, [known.name for known in pack.tasks])
+        raise UnknownName(f"task of the pack {pack.name!r}", name, [known.name for known in pack.tasks])
     return task
 
 
 def _files() -> dict[str, Traversable]:
-    found = files("evopolicygym.specs.packs").iterdir()
-    return {file.name.removesuffix(SUFFIX): file for file in found if file.name.endswith(SUFFIX)}
+    entries = (files("evopolicygym.specs") / "packs").iterdir()
+    return {file.name.removesuffix(SUFFIX): file for file in entries if file.name.endswith(SUFFIX)}
 
 
 TASKS = "tasks"
@@ -306,5 +306,5 @@ def encode_record(record: PackRecord) -> str:
     head = {name: value for name, value in asdict(record).items() if name != TASKS}
     lines = [json.dumps({name: value for name, value in asdict(task).items() if value not in (None, "", ())})
              for task in record.tasks]  # fmt: skip
-    begin = json.dumps(head, indent=1, sort_keys=True).removesuffix("\n}")
-    return f'{begin},\n "{TASKS}": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
+    start = json.dumps(head, indent=1, sort_keys=True).removesuffix("\n}")
+    return f'{start},\n "{TASKS}": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"

@@ -1,1 +1,1 @@
-"""Trackers: a run's points in Trackio, Weights & Biases, TensorBoard or MLflow, beside its record and after it."""
+"""Trackers: runs logged to Trackio, Weights & Biases, TensorBoard or MLflow."""

@@ -1,7 +1,7 @@
-"""The process of a tracker: reads a run's messages line by line, logs them, and notes how far it is.
+"""The process of a tracker: reads a run's messages line by line, logs them, and notes its progress.
 
-Started as ``python -P -m evopolicygym.tracking.process``. Its output goes to a log file, whose last line is the reason
-of a failure. It exits at the end of its input. Notes lie next to the runs, in no run directory.
+It runs as ``python -P -m evopolicygym.tracking.process`` and exits at the end of its input. Its output goes to a log
+file, whose last line is the reason of a failure. Notes are stored next to the runs, not in run directories.
 """
 
 import json
@@ -37,10 +37,6 @@ class Note:
     is_validated: bool = False
     is_finished: bool = False
 
-    def updated(self, **changes: Any) -> "Note":  # noqa: ANN401 - any field's
-        """Return a copy with some fields changed."""
-        return replace(self, **changes)
-
 
 @dataclass(frozen=True, slots=True)
 class TrackingPaths:
@@ -62,7 +58,7 @@ def tracking_paths(root: Path) -> TrackingPaths:
 
 
 def read_note(path: Path) -> Note:
-    """Return the note of a run; an empty one where it is missing or unreadable."""
+    """Return the note of a run; an empty note if it is missing or unreadable."""
     try:
         document = json.loads(regular_file.read(path, MAX_NOTE_BYTES))
         return decode_note(document)
@@ -71,7 +67,7 @@ def read_note(path: Path) -> Note:
 
 
 def decode_note(document: Mapping[str, Any]) -> Note:
-    """Return the note of a JSON object; raise ``TypeError`` or ``ValueError`` where it is invalid."""
+    """Return the note of a JSON object; raise ``TypeError`` or ``ValueError`` if it is invalid."""
     note = Note(**document)
     if not isinstance(note.tracker, str) or not isinstance(note.submissions, int) or note.submissions < 0:
         raise ValueError(f"Invalid note of a tracker: {document}.")
@@ -108,7 +104,7 @@ def log_messages(messages: Iterator[Mapping[str, Any]]) -> None:
     note, path = decode_note(opening["note"]), Path(opening["note_path"])
     run = {**opening["run"], "directory": Path(opening["run"]["directory"]), "is_resumed": note.is_begun}
     tracker = make_tracker(note.tracker, TrackedRun(**run))
-    note = note.updated(is_begun=True)
+    note = replace(note, is_begun=True)
     write_note(path, note)
     summary: Mapping[str, str | float] = {"status": "stopped"}
     for message in messages:
@@ -118,15 +114,15 @@ def log_messages(messages: Iterator[Mapping[str, Any]]) -> None:
             case "close":
                 summary = message["summary"]
         if changes := message.get("note"):
-            note = note.updated(**changes)
+            note = replace(note, **changes)
             write_note(path, note)
     tracker.close(summary)
     if summary["status"] != "stopped":
-        write_note(path, note.updated(is_finished=True))
+        write_note(path, replace(note, is_finished=True))
 
 
 def make_tracker(name: str, run: TrackedRun) -> Tracker:
-    """Create a tracker by name; raise ``UnknownName``, or ``MissingExtra`` where its package is not installed."""
+    """Create a tracker by name; raise ``UnknownName``, or ``MissingExtra`` if its package is not installed."""
     make = TRACKERS.load(name)
     try:
         tracker: Tracker = make(run)

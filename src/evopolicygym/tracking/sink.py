@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
@@ -76,8 +76,8 @@ def submission_point(state: RunState, submission: SubmissionState, *, is_now: bo
 
     ``is_now`` adds the agent's usage, which is known for the latest submission only.
     """
-    up_to_it = state.submissions[: submission.index + 1]
-    best = best_so_far(estimate(item.returns).mean if item.returns else None for item in up_to_it)[-1]
+    earlier = state.submissions[: submission.index + 1]
+    best = best_so_far(estimate(item.returns).mean if item.returns else None for item in earlier)[-1]
     used = state.used
     return _point(
         _spent(state, submission),
@@ -93,16 +93,16 @@ def validation_points(state: RunState) -> list[TrackedPoint]:
     """Return a point for each candidate, at the step of its submission; none before a checkpoint was selected."""
     if not state.selected:
         return []
-    played = [
+    rollouts = [
         (candidate, state.rollout(Split.VALIDATION, candidate.charged.checkpoint)) for candidate in state.candidates
     ]
     return [
-        _point(_spent(state, item), validation_mean_return=estimate(rollout.returns).mean) for item, rollout in played
+        _point(_spent(state, item), validation_mean_return=estimate(rollout.returns).mean) for item, rollout in rollouts
     ]
 
 
 def held_out_point(state: RunState) -> TrackedPoint | None:
-    """Return the score at the last step; None where the run has none."""
+    """Return the score at the last step; None if the run has none."""
     if not state.finished or state.finished.score is None:
         return None
     finished = state.finished
@@ -141,7 +141,8 @@ PIPE_BYTES = 1 << 20
 """Capacity of the pipe, the largest without privileges on Linux: some 5,000 points."""
 EXIT_S = 60.0
 """Seconds until the tracker's process must exit after the run; loading MLflow alone takes ten seconds."""
-LONGEST_REASON = 300
+MAX_REASON = 300
+"""Longest reason of a failure in a note to the user, in characters."""
 
 
 class TrackerSink:
@@ -153,18 +154,18 @@ class TrackerSink:
         self._log = Path(os.devnull)
         self._note = Note("")
 
-    def opened(self, root: Path, state: RunState) -> None:
+    def open(self, root: Path, state: RunState) -> None:
         """Start the tracker unless it is finished, and send what it hasn't logged."""
         with self._catch_all():
-            places = tracking_paths(root)
-            before = read_note(places.note)
-            self._name = self._name or before.tracker
-            self._note = before if before.tracker == self._name else Note(self._name)
+            paths = tracking_paths(root)
+            earlier = read_note(paths.note)
+            self._name = self._name or earlier.tracker
+            self._note = earlier if earlier.tracker == self._name else Note(self._name)
             if not self._name or self._note.is_finished:
                 return
-            self._log = places.log
+            self._log = paths.log
             self._start()
-            self._send({"kind": "open", "note": asdict(self._note), "note_path": str(places.note), **_run(root, state)})
+            self._send({"kind": "open", "note": asdict(self._note), "note_path": str(paths.note), **_run(root, state)})
             for submission in state.submissions[self._note.submissions :]:
                 if submission.published:
                     self._send_point(
@@ -206,7 +207,7 @@ class TrackerSink:
         if state.selected and not self._note.is_validated:
             for point in validation_points(state):
                 self._send_point(point)
-            self._note = self._note.updated(is_validated=True)
+            self._note = replace(self._note, is_validated=True)
             self._send({"kind": "done", "note": {"is_validated": True}})
         if state.finished:
             if score := held_out_point(state):
@@ -226,32 +227,32 @@ class TrackerSink:
                 stdout=log,
                 stderr=log,
                 pipesize=PIPE_BYTES,
-                process_group=0,  # Ctrl-C reaches the run alone, which then closes the tracker in good order
+                process_group=0,  # Ctrl-C reaches the run only, which then closes the tracker
             )
         assert self._process.stdin  # noqa: S101 - for the type checker; a pipe by ``stdin``
         os.set_blocking(self._process.stdin.fileno(), False)
 
     def _send(self, message: dict[str, object]) -> None:
-        """Write a whole message to the pipe; stop the tracker where that fails."""
+        """Write a whole message to the pipe; stop the tracker if that fails."""
         process = self._process
         if process is None or process.stdin is None:
             return
         line = json.dumps(message).encode() + b"\n"
         try:
-            written = os.write(process.stdin.fileno(), line)
+            n_bytes = os.write(process.stdin.fileno(), line)
         except BlockingIOError:
-            written = 0
+            n_bytes = 0
         except BrokenPipeError:
             self._give_up(self._last_line())
             return
-        if written < len(line):
+        if n_bytes < len(line):
             self._give_up("it does not keep up with the run")
 
     @contextmanager
     def _catch_all(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+        except Exception as error:  # noqa: BLE001 - a tracker never stops the run
             self._give_up(f"{type(error).__name__}: {error}")
 
     def _give_up(self, reason: str) -> None:
@@ -263,7 +264,7 @@ class TrackerSink:
     def _warn(self, reason: str) -> None:
         with suppress(Exception):  # a program may have turned warnings into errors
             self._on_note(
-                f"The tracker {self._name} stopped: {printable(reason)[:LONGEST_REASON]}. The run and its record "
+                f"The tracker {self._name} stopped: {printable(reason)[:MAX_REASON]}. The run and its record "
                 f"are not affected; evopolicygym resume logs what is missing. Its output: {self._log}"
             )
 
@@ -284,8 +285,8 @@ def attach_tracker(
     """
     sink = TrackerSink(tracker, on_note)
 
-    def opened(paths: RunPaths, state: RunState) -> None:
-        sink.opened(paths.root, state)
+    def open_run(paths: RunPaths, state: RunState) -> None:
+        sink.open(paths.root, state)
         on_open(paths, state)
 
     def observe(event: Event, state: RunState) -> None:
@@ -293,7 +294,7 @@ def attach_tracker(
         on_event(event, state)
 
     try:
-        yield opened, observe
+        yield open_run, observe
     finally:
         sink.close()
 

@@ -1,8 +1,8 @@
 """The contract of trackers, and their names.
 
 A tracker is one file of the folder ``trackers`` that defines ``make(run) -> Tracker``, an entry point of the group
-``evopolicygym.trackers``, or ``package.module:make``. It runs in a separate process (``process.py``), so it may be
-slow, print and raise.
+``evopolicygym.trackers``, or ``package.module:make``. It runs in a separate process, so it may be slow, print and
+raise.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class TrackedRun:
 
 
 def refuse_unknown_tracker(name: str) -> None:
-    """Raise ``UnknownName`` where no tracker has the name; other packages' trackers are not loaded."""
+    """Raise ``UnknownName`` if no tracker has the name; other packages' trackers are not loaded."""
     if name and ":" not in name and name not in TRACKERS.names():
         raise UnknownName(TRACKERS.kind, name, TRACKERS.names())
 
@@ -59,5 +59,5 @@ class Tracker(Protocol):
     def close(self, summary: Mapping[str, str | float]) -> None:
         """Close the tracker's run after storing everything.
 
-        ``status`` in the summary is ``scored``, ``no_ok_submit``, or ``stopped`` where the run may be resumed.
+        ``status`` in the summary is ``scored``, ``no_ok_submit``, or ``stopped`` if the run may be resumed.
         """

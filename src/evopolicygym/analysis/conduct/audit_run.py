@@ -36,9 +36,9 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.agent import IN_WORKSPACE, NOTES, SYSTEM
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.text import printable
+from evopolicygym.records.conversation import ConversationStep, ToolCall
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.transcripts.readers import READERS, UNREADABLE, read_transcript
-from evopolicygym.records.transcripts.steps import ConversationStep, ToolCall
+from evopolicygym.records.transcripts import READERS, UNREADABLE, read_transcript
 
 COMMAND = ("command", "cmd", "script")
 PATH = ("file_path", "filePath", "path", "absolute_path", "target_file", "filename")

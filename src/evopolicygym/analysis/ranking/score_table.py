@@ -29,7 +29,7 @@ from evopolicygym.analysis.ranking.comparability import (
 from evopolicygym.analysis.ranking.known_scale import KnownScale, KnownScores, known_scale
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.isolation import Isolation, is_unverified
+from evopolicygym.core.rollout import Isolation, is_unverified
 from evopolicygym.core.score import mean
 from evopolicygym.core.task import Anchor, TaskKind
 

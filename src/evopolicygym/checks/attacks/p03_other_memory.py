@@ -19,17 +19,17 @@ class Span(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
 
 
-def copied(process):
+def can_read(process):
     here = ctypes.create_string_buffer(8)
     mine, theirs = Span(ctypes.addressof(here), 8), Span(id(DECOYS), 8)
     count = LIBC.process_vm_readv(process, ctypes.byref(mine), 1, ctypes.byref(theirs), 1, 0)
-    return count > 0 or ctypes.get_errno() == errno.EFAULT  # a wrong address, but a right to look
+    return count > 0 or ctypes.get_errno() == errno.EFAULT  # EFAULT: permitted, but a wrong address
 
 
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
         for process in {os.getppid(), 1, DECOYS["process"]} - {os.getpid(), 0}:
-            if copied(process):
+            if can_read(process):
                 print(f"LEAK: read the memory of process {process}")
             if LIBC.ptrace(PTRACE_SEIZE, process, 0, 0) == 0:
                 print(f"LEAK: traced process {process}")

@@ -8,8 +8,8 @@ guarantees: system-calls-filtered
 import fcntl
 import os
 
-OURS = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)
-"""Modes of the null device, the two outputs, and the pipes of questions and answers."""
+EXPECTED = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)
+"""Access modes of the null device, the two outputs, and the pipes of observations and actions."""
 
 
 class Policy:
@@ -19,7 +19,7 @@ class Policy:
                 access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
             except OSError:
                 continue
-            if number >= len(OURS) or access != OURS[number]:
+            if number >= len(EXPECTED) or access != EXPECTED[number]:
                 print(f"LEAK: descriptor {number}, open for {access}")
             try:
                 print(f"LEAK: descriptor {number} is file {os.fstat(number).st_ino}")

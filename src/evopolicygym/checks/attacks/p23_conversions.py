@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 
-HOME = os.getpid()
+POLICY_PROCESS = os.getpid()
 
 
-def ran(name):
-    if os.getpid() != HOME:
+def report(name):
+    if os.getpid() != POLICY_PROCESS:
         print(f"LEAK: {name} ran in process {os.getpid()}")
     if "gymnasium" in sys.modules:
         print(f"LEAK: {name} ran beside the simulator")
@@ -21,25 +21,25 @@ def ran(name):
 
 class Trap(float):
     def __float__(self):
-        ran("__float__")
+        report("__float__")
         return 0.0
 
     def __int__(self):
-        ran("__int__")
+        report("__int__")
         return 0
 
     __index__ = __int__
 
     def __array__(self, *_, **__):
-        ran("__array__")
+        report("__array__")
         return np.zeros((), np.int64)
 
     def __iter__(self):
-        ran("__iter__")
+        report("__iter__")
         return iter([0.0])
 
     def tolist(self):
-        ran("tolist")
+        report("tolist")
         return [0.0] * 10_000_000
 
     def __reduce__(self):

@@ -12,24 +12,24 @@ import signal
 
 DECOYS = json.load(open("decoys.json"))
 TGKILL = {"aarch64": 131}.get(os.uname().machine, 234)
-JUST_ASKING = 0  # signal 0 shows a right to kill and harms nobody
+PROBE = 0  # signal 0 only checks the permission
 
 
 def attempts():
     yield "its parent", lambda: os.kill(os.getppid(), signal.SIGKILL)
-    yield "its parent's thread", lambda: demand(ctypes.CDLL(None).syscall(TGKILL, os.getppid(), os.getppid(), 9))
-    yield "its group", lambda: os.kill(-os.getpgrp(), signal.SIGSTOP if os.getpgrp() != os.getpid() else JUST_ASKING)
-    yield "the first process", lambda: os.kill(1, JUST_ASKING)
-    yield "the judge", lambda: os.kill(DECOYS["process"], JUST_ASKING)
+    yield "its parent's thread", lambda: require(ctypes.CDLL(None).syscall(TGKILL, os.getppid(), os.getppid(), 9))
+    yield "its group", lambda: os.kill(-os.getpgrp(), signal.SIGSTOP if os.getpgrp() != os.getpid() else PROBE)
+    yield "the first process", lambda: os.kill(1, PROBE)
+    yield "the judge", lambda: os.kill(DECOYS["process"], PROBE)
     yield (
         "the judge's thread",
-        lambda: demand(ctypes.CDLL(None).syscall(TGKILL, DECOYS["process"], DECOYS["process"], JUST_ASKING)),
+        lambda: require(ctypes.CDLL(None).syscall(TGKILL, DECOYS["process"], DECOYS["process"], PROBE)),
     )
-    yield "all", lambda: os.kill(-1, JUST_ASKING)
+    yield "all", lambda: os.kill(-1, PROBE)
     yield "its parent by a handle", lambda: signal.pidfd_send_signal(os.pidfd_open(os.getppid()), signal.SIGKILL)
 
 
-def demand(result):
+def require(result):
     if result < 0:
         raise PermissionError("tgkill")
 

@@ -19,29 +19,29 @@ REGION = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0)
 NOTIFY = 1026
 
 
-def tried(name, call):
+def attempt(name, call):
     try:
-        found = call()
+        result = call()
     except OSError:
         return
-    if found != -1:
+    if result != -1:
         print(f"LEAK: {name}")
 
 
 def pages(file):
     size = os.fstat(file).st_size
-    tried("fadvise", lambda: os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED))
-    tried("readahead", lambda: LIBC.readahead(file, ctypes.c_long(0), size))
-    tried("preadv2", lambda: os.preadv(file, [bytearray(1)], 0, os.RWF_NOWAIT))
-    asked, told = (ctypes.c_uint64 * 2)(0, size), (ctypes.c_uint64 * 5)()
-    tried("cachestat", lambda: LIBC.syscall(CACHESTAT, file, asked, told, 0))
+    attempt("fadvise", lambda: os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED))
+    attempt("readahead", lambda: LIBC.readahead(file, ctypes.c_long(0), size))
+    attempt("preadv2", lambda: os.preadv(file, [bytearray(1)], 0, os.RWF_NOWAIT))
+    request, answer = (ctypes.c_uint64 * 2)(0, size), (ctypes.c_uint64 * 5)()
+    attempt("cachestat", lambda: LIBC.syscall(CACHESTAT, file, request, answer, 0))
     with mmap.mmap(file, size, prot=mmap.PROT_READ) as mapped:
         for advice in (COLD, PAGEOUT):
-            tried(f"madvise {advice}", lambda advice=advice: mapped.madvise(advice))
+            attempt(f"madvise {advice}", lambda advice=advice: mapped.madvise(advice))
     LIBC.mmap.restype = ctypes.c_void_p
-    place = ctypes.c_void_p(LIBC.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ, mmap.MAP_SHARED, file, 0))
+    address = ctypes.c_void_p(LIBC.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ, mmap.MAP_SHARED, file, 0))
     resident = (ctypes.c_ubyte * (size // mmap.PAGESIZE + 1))()
-    tried("mincore", lambda: LIBC.mincore(place, ctypes.c_size_t(size), resident))
+    attempt("mincore", lambda: LIBC.mincore(address, ctypes.c_size_t(size), resident))
 
 
 class Policy:
@@ -49,9 +49,9 @@ class Policy:
         self.kept = os.open(random.__file__, os.O_RDONLY)
         pages(self.kept)
         for name, command in LOCKS.items():
-            tried(name, lambda command=command: fcntl.fcntl(self.kept, command, REGION))
+            attempt(name, lambda command=command: fcntl.fcntl(self.kept, command, REGION))
         folder = os.path.dirname(random.__file__)
-        tried("F_NOTIFY", lambda: fcntl.fcntl(os.open(folder, os.O_RDONLY), NOTIFY, 1))
+        attempt("F_NOTIFY", lambda: fcntl.fcntl(os.open(folder, os.O_RDONLY), NOTIFY, 1))
 
     def reset(self, episode_index):
         pass

@@ -17,7 +17,7 @@ M_ARENA_MAX = -8
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
         self.steps = 0
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)  # else each thread reserves address space, which is limited
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)  # otherwise each thread reserves address space, which is limited
         threading.stack_size(32 << 10)
 
     def reset(self, episode_index):

@@ -32,7 +32,7 @@ COMMANDS = {
 UPPER = 1 << 32
 
 
-def tried(name, answer):
+def report_success(name, answer):
     if answer >= 0:
         print(f"LEAK: {name}")
 
@@ -45,11 +45,13 @@ class Policy:
             for name, (command, argument) in COMMANDS.items():
                 for spelled in (command, command | UPPER):
                     given = ctypes.addressof(hint) if argument is None else argument
-                    tried(f"{name} {path}", LIBC.syscall(FCNTL, file, ctypes.c_ulong(spelled), ctypes.c_ulong(given)))
+                    report_success(
+                        f"{name} {path}", LIBC.syscall(FCNTL, file, ctypes.c_ulong(spelled), ctypes.c_ulong(given))
+                    )
         name = random.__file__.encode()
-        tried("setxattr", LIBC.syscall(SETXATTR, name, b"user.mark", b"1", 1, 0))
-        tried("setxattrat", LIBC.syscall(SETXATTRAT, -100, name, 0, b"user.mark", hint, 16))
-        tried("file_setattr", LIBC.syscall(FILE_SETATTR, -100, name, hint, 24, 0))
+        report_success("setxattr", LIBC.syscall(SETXATTR, name, b"user.mark", b"1", 1, 0))
+        report_success("setxattrat", LIBC.syscall(SETXATTRAT, -100, name, 0, b"user.mark", hint, 16))
+        report_success("file_setattr", LIBC.syscall(FILE_SETATTR, -100, name, hint, 24, 0))
         try:
             fcntl.ioctl(os.open(random.__file__, os.O_RDONLY), 0x80086601, hint)
             print("LEAK: flags of a file")

@@ -41,12 +41,12 @@ WAIT, WAKE, WAIT_BITSET = 0, 1, 9
 PR_SET_PDEATHSIG = 1
 
 
-def asked(name, *arguments):
+def system_call(name, *arguments):
     ctypes.set_errno(0)
     return LIBC.syscall(NUMBERS[name], *arguments)
 
 
-def tried(name, answer):
+def report_success(name, answer):
     if answer >= 0:
         print(f"LEAK: {name}")
 
@@ -56,18 +56,18 @@ class Policy:
         file = os.open(random.__file__, os.O_RDONLY)
         page = LIBC.mmap(None, ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ, mmap.MAP_SHARED, file, ctypes.c_long(0))
         page, soon = ctypes.c_void_p(page), (ctypes.c_long * 2)(0, 1_000_000)
-        tried("woke whoever waits on a library's page", asked("futex", page, WAKE, 64, None, None, 0))
+        report_success("woke whoever waits on a library's page", system_call("futex", page, WAKE, 64, None, None, 0))
         for operation in (WAIT, WAIT_BITSET):
             value = ctypes.c_uint32.from_address(page.value).value
-            asked("futex", page, operation, value, soon, None, 0xFFFFFFFF)
+            system_call("futex", page, operation, value, soon, None, 0xFFFFFFFF)
             if ctypes.get_errno() == errno.ETIMEDOUT:
                 print("LEAK: waited on a library's page")
-        tried("AIO counts", asked("io_setup", 8, (ctypes.c_ulong * 1)(0)))
-        tried("a pipe", asked("pipe2", (ctypes.c_int * 2)(), 0))
-        tried("a timer", asked("timer_create", 1, None, (ctypes.c_int * 1)()))
-        tried("an epoll", asked("epoll_create1", 0))
-        tried("its output once more", asked("dup", 1))
-        tried("parent-death signal off", asked("prctl", PR_SET_PDEATHSIG, 0, 0, 0, 0))
+        report_success("AIO counts", system_call("io_setup", 8, (ctypes.c_ulong * 1)(0)))
+        report_success("a pipe", system_call("pipe2", (ctypes.c_int * 2)(), 0))
+        report_success("a timer", system_call("timer_create", 1, None, (ctypes.c_int * 1)()))
+        report_success("an epoll", system_call("epoll_create1", 0))
+        report_success("its output once more", system_call("dup", 1))
+        report_success("parent-death signal off", system_call("prctl", PR_SET_PDEATHSIG, 0, 0, 0, 0))
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN})
         if getattr(LIBC, "raise")(signal.SIGRTMIN) == 0:
             print("LEAK: a signal with data waits, of which a user has so many in all")

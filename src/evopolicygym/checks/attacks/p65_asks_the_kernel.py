@@ -20,7 +20,7 @@ RESOLVE_CACHED = 0x20
 OTHERS = range(1, 200)
 
 
-def tried(name, answer):
+def report_success(name, answer):
     if answer >= 0:
         print(f"LEAK: {name}")
 
@@ -28,9 +28,9 @@ def tried(name, answer):
 def mounts():
     request, found = (ctypes.c_uint64 * 4)(24, ROOT_OF_MOUNTS, 0, 0), (ctypes.c_uint64 * 512)()
     ctypes.c_uint32.from_buffer(request).value = 24
-    tried("listmount", LIBC.syscall(LISTMOUNT, request, found, 512, 0))
+    report_success("listmount", LIBC.syscall(LISTMOUNT, request, found, 512, 0))
     request[2] = 0x3F
-    tried("statmount", LIBC.syscall(STATMOUNT, request, found, ctypes.sizeof(found), 0))
+    report_success("statmount", LIBC.syscall(STATMOUNT, request, found, ctypes.sizeof(found), 0))
 
 
 def clocks():
@@ -44,14 +44,14 @@ def clocks():
 
 def memory():
     how = (ctypes.c_uint64 * 3)(os.O_RDONLY, 0, RESOLVE_CACHED)
-    tried("names in memory", LIBC.syscall(OPENAT2, -100, random.__file__.encode(), how, 24))
+    report_success("names in memory", LIBC.syscall(OPENAT2, -100, random.__file__.encode(), how, 24))
     try:
         print(f"LEAK: major faults: {resource.getrusage(resource.RUSAGE_SELF).ru_majflt}")
     except OSError:
         pass
     if USTAT >= 0:
-        tried("ustat", LIBC.syscall(USTAT, os.stat(random.__file__).st_dev, (ctypes.c_uint64 * 8)()))
-    tried("io_submit", LIBC.syscall(IO_SUBMIT, 0, 0, None))
+        report_success("ustat", LIBC.syscall(USTAT, os.stat(random.__file__).st_dev, (ctypes.c_uint64 * 8)()))
+    report_success("io_submit", LIBC.syscall(IO_SUBMIT, 0, 0, None))
 
 
 def pipes():

@@ -32,7 +32,7 @@ def errors():
             yield "an error", traceback.format_exc()
 
 
-def said(*given):
+def visible_texts(*given):
     yield from os.environ.items()
     yield from (("an argument", item) for item in (*sys.argv, *sys.orig_argv, *sys.path, sys.prefix, sys.executable))
     yield from ((name, str(getattr(module, "__file__", ""))) for name, module in list(sys.modules.items()))
@@ -51,7 +51,7 @@ def said(*given):
 
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
-        for name, text in said(obs_space, action_space, env_meta):
+        for name, text in visible_texts(obs_space, action_space, env_meta):
             if any(item in text for item in NAMES):
                 print(f"LEAK: {name} names {text[:200]!r}")
 

@@ -1,9 +1,9 @@
-"""A search for channels across runs and roles: what a hidden policy or an agent's program does, others must not find.
+"""A search for channels between runs: what a hidden policy or an agent's program does, others must not notice.
 
-A sender plays in one run and a reader in another, each a policy or a program; or the reader is whoever is outside. The
-carriers are what files of the machine keep beside their contents: which pages are in memory, watches, locks, leases,
-times, numbers. Random bits are sent by one file each (``carry.py``); a silent run, in which nothing is sent, says how
-well they are guessed. How processor caches and load carry bits is not looked at.
+Sender and reader are each a policy or a program of different runs; the reader may also be a process outside. Carriers
+are states of the machine's files besides their contents: pages in memory, watches, locks, leases, times, numbers. Each
+file carries a random bit (``carry.py``). A trial in which only zeros are sent measures noise. Processor caches and load
+are not tried.
 """
 
 import json
@@ -29,8 +29,8 @@ from evopolicygym.sandbox.base import Program, RunningProgram
 from evopolicygym.sandbox.levels import program_sandbox
 
 BITS = 64
-FOUND = 0.85
-"""The part of the bits that is read right, by the best of all thresholds, from which a carrier counts as a channel."""
+CHANNEL_ACCURACY = 0.85
+"""Accuracy with the best threshold from which a carrier counts as a channel."""
 LIMITS = Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=120.0, memory_mb=1024)
 POLICY, PROGRAM, OUTSIDE = "policy", "program", "outside"
 WAYS = (
@@ -39,8 +39,8 @@ WAYS = (
     ("locks", PROGRAM, OUTSIDE), ("leases", PROGRAM, OUTSIDE), ("times", POLICY, PROGRAM), ("times", PROGRAM, PROGRAM),
     ("numbers", PROGRAM, PROGRAM),
 )  # fmt: skip
-"""Each carrier, who sends by it, and who reads."""
-PLAYS = """
+"""Carrier, sender and reader of each trial."""
+POLICY_SOURCE = """
 import json, carry
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
@@ -55,7 +55,7 @@ class Policy:
     def act(self, obs):
         return 0
 """
-RUNS = """
+PROGRAM_SOURCE = """
 import json, os, sys, time
 import carry
 plan = json.loads(sys.argv[1])
@@ -70,28 +70,28 @@ GRACE_S = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """How well one carrier carried bits from a sender to a reader of another run."""
+class CarrierTrial:
+    """How well a carrier transmitted bits between two runs."""
 
     carrier: str
     sender: str
     reader: str
-    read_right: float
-    """The part of the bits that was read right, by the best threshold."""
-    guessed_right: float
-    """The same where nothing was sent: what the best threshold makes of noise."""
+    accuracy: float
+    """Share of the bits that was read right, with the best threshold."""
+    noise_accuracy: float
+    """The same when nothing was sent."""
     seconds: float
 
     @property
     def is_channel(self) -> bool:
         """Whether it carries bits."""
-        return self.read_right >= FOUND and self.read_right > self.guessed_right
+        return self.accuracy >= CHANNEL_ACCURACY and self.accuracy > self.noise_accuracy
 
     @property
-    def bits_a_second(self) -> float:
-        """What it carries beyond noise, at this error rate."""
-        gained = _capacity(self.read_right) - _capacity(self.guessed_right)
-        return BITS * max(0.0, gained) / self.seconds
+    def bits_per_second(self) -> float:
+        """Its capacity beyond noise."""
+        gain = _capacity(self.accuracy) - _capacity(self.noise_accuracy)
+        return BITS * max(0.0, gain) / self.seconds
 
 
 def search_across(
@@ -99,26 +99,27 @@ def search_across(
     spec: EnvironmentSpec,
     ways: Sequence[tuple[str, str, str]] = WAYS,
     progress: Callable[[str], None] = lambda _what: None,
-) -> Iterator[Carried]:
-    """Try each way to carry bits from one run to another; ``progress`` hears of each.
+) -> Iterator[CarrierTrial]:
+    """Try to send bits from one run to another, by each of ``ways``; ``progress`` is called before each.
 
-    Raises ``SandboxError`` where the level can't work here, or has no place for programs.
+    Raises ``SandboxError`` if the backend doesn't work here or has no sandbox for programs.
     """
-    bits = Random(7).choices((0, 1), k=BITS)  # noqa: S311 - any will do
+    bits = Random(7).choices((0, 1), k=BITS)  # noqa: S311 - no secret
     with ExitStack() as stack:
         root = Path(stack.enter_context(TemporaryDirectory(prefix="evopolicygym-across-")))
-        played = {place: stack.enter_context(_Policies.opened(level, spec, root / place)) for place in ("one", "two")}
+        senders = stack.enter_context(_PolicyPlayer.open(level, spec, root / "senders"))
+        readers = stack.enter_context(_PolicyPlayer.open(level, spec, root / "readers"))
         for carrier, sender, reader in ways:
             progress(f"{carrier}, from a {sender} to a {reader}" if reader != OUTSIDE else f"{carrier}, to the outside")
-            way = _Way(level, root, played["one"], played["two"], carrier, sender, reader)
-            noise, _ = way.carried([0] * BITS)
-            signal, seconds = way.carried(bits)
-            yield Carried(carrier, sender, reader, _right(signal, bits), _right(noise, bits), seconds)
+            link = _Link(level, root, senders, readers, carrier, sender, reader)
+            noise, _ = link.transmit([0] * BITS)
+            signal, seconds = link.transmit(bits)
+            yield CarrierTrial(carrier, sender, reader, _accuracy(signal, bits), _accuracy(noise, bits), seconds)
 
 
 @dataclass(slots=True)
-class _Policies:
-    """Where policies of one run play."""
+class _PolicyPlayer:
+    """Plays policies of one run."""
 
     spec: EnvironmentSpec
     root: Path
@@ -127,61 +128,61 @@ class _Policies:
 
     @classmethod
     @contextmanager
-    def opened(cls, level: str, spec: EnvironmentSpec, root: Path) -> "Iterator[_Policies]":
+    def open(cls, level: str, spec: EnvironmentSpec, root: Path) -> "Iterator[_PolicyPlayer]":
         root.mkdir()
         config = ExecutorConfig(spec, LIMITS, level, root / "workers", root / "simulators.log", 1)
         with LocalExecutor(config) as executor:
             yield cls(spec, root, executor)
 
     def play(self, carrier: str, bits: Sequence[int] | None) -> list[int]:
-        """Play one policy that sends bits, or reads them where there are none; return what it read."""
+        """Play a policy that sends ``bits``, or reads if they are None; return what it read."""
         self._count += 1
         checkpoint = self.root / f"checkpoint-{self._count}"
         checkpoint.mkdir()
-        (checkpoint / "policy.py").write_text(PLAYS, encoding="utf-8")
+        (checkpoint / "policy.py").write_text(POLICY_SOURCE, encoding="utf-8")
         (checkpoint / "carry.py").write_text(_script(), encoding="utf-8")
         plan = {"carrier": carrier, "bits": bits, "count": BITS}
         (checkpoint / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-        grounds, directory = self.executor.grounds, self.root / f"episode-{self._count}"
-        schemas = grounds.observation_schema, grounds.action_schema
+        info, directory = self.executor.grounds, self.root / f"episode-{self._count}"
+        schemas = info.observation_schema, info.action_schema
         context = PolicyContext(self.spec.name, 0, 1, 0, self.spec.max_steps, *schemas)
         job = EpisodeJob(0, 0, 0, directory, Recording.OUTPUT)
         [(_, episode)] = self.executor.play(checkpoint, context, [job], lambda _job, _why: None)
         if episode.failure:
             raise SandboxError(f"A policy of the search for channels failed: {episode.failure.message}")
-        printed = (directory / "stdout.txt").read_text(encoding="utf-8")
-        return list(json.loads(printed)) if printed else []
+        output = (directory / "stdout.txt").read_text(encoding="utf-8")
+        return list(json.loads(output)) if output else []
 
 
 @dataclass(slots=True)
-class _Way:
-    """One carrier between two runs."""
+class _Link:
+    """A carrier between two runs."""
 
     level: str
     root: Path
-    senders: _Policies
-    readers: _Policies
+    senders: _PolicyPlayer
+    readers: _PolicyPlayer
     carrier: str
     sender: str
     reader: str
 
-    def carried(self, bits: Sequence[int]) -> tuple[list[int], float]:
-        """Send bits and return what was read, as changes since before, and how long both took."""
-        for path in carry.files(BITS):  # as if nobody had read them for long
+    def transmit(self, bits: Sequence[int]) -> tuple[list[int], float]:
+        """Send bits; return how each value that was read changed, and the time that it took in seconds."""
+        for path in carry.files(BITS):
             with Path(path).open("rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        before = self._read_at_once() if self.carrier in {"times", "numbers"} else [0] * BITS
-        began = monotonic()
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # drops their pages from memory
+        before = self._read() if self.carrier in {"times", "numbers"} else [0] * BITS
+        start = monotonic()
         with ExitStack() as stack:
             watcher = stack.enter_context(self._program(None)) if self.carrier == "watches" else None
             if self.sender == POLICY:
                 self.senders.play(self.carrier, bits)
             else:
                 stack.enter_context(self._program(bits))
-            found = watcher.result() if watcher else self._read_at_once()
-        return [now - then for now, then in zip(found, before, strict=True)], monotonic() - began
+            values = watcher.result() if watcher else self._read()
+        return [now - then for now, then in zip(values, before, strict=True)], monotonic() - start
 
-    def _read_at_once(self) -> list[int]:
+    def _read(self) -> list[int]:
         if self.reader == POLICY:
             return self.readers.play(self.carrier, None)
         if self.reader == OUTSIDE:
@@ -191,12 +192,12 @@ class _Way:
 
     @contextmanager
     def _program(self, bits: Sequence[int] | None) -> "Iterator[_Program]":
-        with TemporaryDirectory(prefix="workspace-", dir=self.root) as place:
-            workspace = Path(place, "workspace")
+        with TemporaryDirectory(prefix="workspace-", dir=self.root) as directory:
+            workspace = Path(directory, "workspace")
             (workspace / SYSTEM).mkdir(parents=True)
             (workspace / "carry.py").write_text(_script(), encoding="utf-8")
             plan = json.dumps({"carrier": self.carrier, "bits": bits, "count": BITS})
-            script = "import sys\nsys.path.insert(0, '/workspace')\n" + RUNS
+            script = "import sys\nsys.path.insert(0, '/workspace')\n" + PROGRAM_SOURCE
             sandbox = program_sandbox(self.level)
             command = (sandbox.python, "-B", "-c", script, plan)
             running = sandbox.start(Program(command, workspace, AgentLimits()), {})
@@ -218,15 +219,15 @@ class _Program:
     system: Path
 
     def wait(self) -> None:
-        """Wait until it has sent, or watches."""
+        """Wait until it has sent its bits or watches files."""
         while not (self.system / "ready").exists():
             if self.running.process.poll() is not None:
-                raise SandboxError("A program of the search for channels ended before its time.")
+                raise SandboxError("A program of the search for channels ended too early.")
 
     def result(self) -> list[int]:
         """Have it read; return what it read."""
         (self.system / "go").touch()
-        assert self.running.process.stdout is not None  # noqa: S101 - the contract's
+        assert self.running.process.stdout is not None  # noqa: S101 - for the type
         return list(json.loads(self.running.process.stdout.readline()))
 
 
@@ -234,15 +235,15 @@ def _script() -> str:
     return (files("evopolicygym.checks.channel_search") / "carry.py").read_text(encoding="utf-8")
 
 
-def _right(values: Sequence[int], bits: Sequence[int]) -> float:
-    """Return the part of bits that the best threshold reads right, the majority's guess at least."""
+def _accuracy(values: Sequence[int], bits: Sequence[int]) -> float:
+    """Return the share of bits that the best threshold reads right; a constant guess is one of them."""
     thresholds = {*values, max(values) + 1}
     pairs = list(zip(values, bits, strict=True))
-    right = (sum((value >= one) == (bit == 1) for value, bit in pairs) for one in thresholds)
+    right = (sum((value >= threshold) == (bit == 1) for value, bit in pairs) for threshold in thresholds)
     return max(right) / len(bits)
 
 
-def _capacity(right: float) -> float:
-    """Return the bits that a bit carries that is read right so often."""
-    wrong = 1.0 - max(right, 0.5)
+def _capacity(accuracy: float) -> float:
+    """Return the capacity in bits of a binary symmetric channel."""
+    wrong = 1.0 - max(accuracy, 0.5)
     return 1.0 if wrong == 0.0 else 1.0 + wrong * log2(wrong) + (1.0 - wrong) * log2(1.0 - wrong)

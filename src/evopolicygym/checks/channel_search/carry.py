@@ -1,7 +1,7 @@
-"""Sends bits by a carrier, or reads them, in a policy or in an agent's program: it is run by itself in a sandbox.
+"""Sends bits by a carrier, or reads them, in a policy or an agent's program; it runs alone in a sandbox.
 
-The bits stand for files of the standard library that nobody reads. ``send`` does to those of ones what the carrier
-does; ``read`` returns a number for each file. What is mounted from this machine is one file for whoever has it.
+Each bit has a file of the standard library that nothing else reads. ``send`` uses the carrier on the files of ones;
+``read`` returns a number for each file.
 """
 
 import ctypes
@@ -19,15 +19,15 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def files(count: int) -> list[str]:
-    """Return files of the machine that every sandbox shows."""
-    place = os.path.dirname(encodings.__file__)  # noqa: PTH120 - pathlib would read more files, here and below
-    names = sorted(os.listdir(place))  # noqa: PTH208
-    return [f"{place}/{name}" for name in names if name.endswith(".py")][:count]
+    """Return files of the machine that every sandbox has."""
+    folder = os.path.dirname(encodings.__file__)  # noqa: PTH120 - pathlib would read more files, here and below
+    names = sorted(os.listdir(folder))  # noqa: PTH208
+    return [f"{folder}/{name}" for name in names if name.endswith(".py")][:count]
 
 
 def send(carrier: str, bits: list[int]) -> list[int]:
-    """Send bits; return what has to be kept for as long as they are to be read."""
-    kept = list[int]()
+    """Send bits; return descriptors that must stay open until they are read."""
+    descriptors = list[int]()
     for path, bit in zip(files(len(bits)), bits, strict=True):
         if bit:
             file = os.open(path, os.O_RDONLY)
@@ -38,45 +38,45 @@ def send(carrier: str, bits: list[int]) -> list[int]:
                     fcntl.fcntl(file, F_SETLEASE, fcntl.F_RDLCK)
             else:
                 os.read(file, 1 << 20)
-            kept.append(file)
-    return kept
+            descriptors.append(file)
+    return descriptors
 
 
 def watch(count: int) -> tuple[int, list[int]]:
-    """Watch files; return what ``read`` needs of it."""
+    """Watch files; return the argument ``watched`` of ``read``."""
     watching = LIBC.inotify_init1(os.O_NONBLOCK)
     return watching, [LIBC.inotify_add_watch(watching, path.encode(), OPENED) for path in files(count)]
 
 
 def read(carrier: str, count: int, watched: tuple[int, list[int]] = NOT_WATCHED) -> list[int]:
-    """Return a number for each file: larger, or other than before, where a one was sent."""
+    """Return a number for each file, which is larger, or has changed, if a one was sent."""
     if carrier == "watches":
-        return _seen(*watched)
+        return _read_watches(*watched)
     return [_READERS[carrier](path) for path in files(count)]
 
 
-def _seen(watching: int, marks: list[int]) -> list[int]:
+def _read_watches(watching: int, watches: list[int]) -> list[int]:
     try:
-        events, found = os.read(watching, 1 << 20), set[int]()
+        events, opened = os.read(watching, 1 << 20), set[int]()
     except OSError:
-        return [0] * len(marks)
+        return [0] * len(watches)
     while events:
-        mark, _, _, size = struct.unpack_from("iIII", events)
-        found.add(mark)
+        watch, _, _, size = struct.unpack_from("iIII", events)
+        opened.add(watch)
         events = events[16 + size :]
-    return [int(mark in found) for mark in marks]
+    return [int(watch in opened) for watch in watches]
 
 
-def _quick(path: str) -> int:
+def _time_read(path: str) -> int:
     file = os.open(path, os.O_RDONLY)
-    began = time.perf_counter_ns()
+    start = time.perf_counter_ns()
     os.pread(file, 1, 0)
-    took = time.perf_counter_ns() - began
+    duration = time.perf_counter_ns() - start
     os.close(file)
-    return -took
+    return -duration
 
 
-def _resident(path: str) -> int:
+def _is_in_memory(path: str) -> int:
     file = os.open(path, os.O_RDONLY)
     try:
         return os.preadv(file, [bytearray(1)], 0, os.RWF_NOWAIT)
@@ -86,7 +86,7 @@ def _resident(path: str) -> int:
         os.close(file)
 
 
-def _locked(path: str) -> int:
+def _is_locked(path: str) -> int:
     file = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,21 +97,21 @@ def _locked(path: str) -> int:
     return 0
 
 
-def _leased(path: str) -> int:
+def _is_leased(path: str) -> int:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
     except BlockingIOError:
         return 1
-    except OSError:  # its reader may not write to it anyway
+    except OSError:  # not writable for the reader
         return 0
     return 0
 
 
 _READERS: dict[str, Callable[[str], int]] = {
-    "pages, timed": _quick,
-    "pages, asked": _resident,
-    "locks": _locked,
-    "leases": _leased,
+    "pages, timed": _time_read,
+    "pages, asked": _is_in_memory,
+    "locks": _is_locked,
+    "leases": _is_leased,
     "times": lambda path: os.stat(path).st_atime_ns,  # noqa: PTH116
     "numbers": lambda path: os.stat(path).st_ino,  # noqa: PTH116
 }

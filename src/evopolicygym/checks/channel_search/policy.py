@@ -1,7 +1,7 @@
-"""Tries system calls that it was given, and prints what came of each: the writer and the reader of a channel search.
+"""The writer and the reader of a channel search: makes given system calls and prints a checksum of their results.
 
-Beside it lies ``plan.json``: a module's name, for each call a name and the arguments of every try, and the descriptors
-and addresses among these arguments, which are set up here.
+``plan.json`` beside it has the name of a module, the arguments of every try of each call, and the descriptors and
+addresses among these arguments, which are set up here.
 """
 
 import ctypes
@@ -40,15 +40,15 @@ def prepare(library):
         signal.signal(item, lambda *_: None)
 
 
-def tried(number, arguments):
-    """Make one call; return what it answered and left in the buffer. It is interrupted where it waits."""
+def make_call(number, arguments):
+    """Make a call; return its result and the buffer. It is interrupted if it blocks."""
     for address, content in CONTENT.items():
         ctypes.memmove(address, content, len(content))
     ctypes.set_errno(0)
     signal.setitimer(signal.ITIMER_REAL, BLOCKS_S, BLOCKS_S)
     answer = LIBC.syscall(ctypes.c_long(number), *(ctypes.c_uint64(argument) for argument in arguments))
     signal.setitimer(signal.ITIMER_REAL, 0)
-    os.closerange(5, FILE)  # what it opened
+    os.closerange(5, FILE)  # descriptors that it opened
     os.closerange(NULL + 1, NULL + 4)
     return f"{answer} {ctypes.get_errno()}".encode() + ctypes.string_at(BUFFER, PAGE)
 
@@ -56,13 +56,13 @@ def tried(number, arguments):
 def sweep():
     """Make every call of the plan; return a checksum for each."""
     LIBC.syscall.restype = ctypes.c_long
-    found = {}
+    checksums = {}
     for call in PLAN["calls"]:
-        sum_of = 0
+        checksum = 0
         for arguments in call["tries"]:
-            sum_of = zlib.crc32(tried(call["number"], arguments), sum_of)
-        found[call["name"]] = sum_of
-    return found
+            checksum = zlib.crc32(make_call(call["number"], arguments), checksum)
+        checksums[call["name"]] = checksum
+    return checksums
 
 
 class Policy:
@@ -73,11 +73,11 @@ class Policy:
         if not PLAN["calls"]:
             return
         prepare(PLAN["library"])
-        ends = time.monotonic() + PLAN["seconds"]
-        found = sweep()
-        while time.monotonic() < ends:
+        end = time.monotonic() + PLAN["seconds"]
+        checksums = sweep()
+        while time.monotonic() < end:
             sweep()
-        print(json.dumps(found), flush=True)
+        print(json.dumps(checksums), flush=True)
 
     def act(self, obs):
         return 0

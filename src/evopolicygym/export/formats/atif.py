@@ -1,7 +1,4 @@
-"""What agents said and did, as ATIF 1.8 (the Agent Trajectory Interchange Format): a JSON file for each run.
-
-Which transcripts can be read is described in ``records/transcripts/readers.py``.
-"""
+"""Agents' transcripts as ATIF 1.8 (the Agent Trajectory Interchange Format): a JSON file for each run."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,20 +8,20 @@ from typing import Any, ClassVar
 
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
-from evopolicygym.export.schema.tables import RunTables
+from evopolicygym.export.tables import RunTables
+from evopolicygym.records.conversation import ConversationStep, StepSource
 from evopolicygym.records.run_document import summary_of
-from evopolicygym.records.transcripts.readers import READERS, UNREADABLE, Transcript, read_transcript
-from evopolicygym.records.transcripts.steps import ConversationStep, StepSource
+from evopolicygym.records.transcripts import READERS, UNREADABLE, Transcript, read_transcript
 from evopolicygym.version import __version__
 
 VERSION = "ATIF-v1.8"
 OURS = frozenset({"gepa", "neutral", "openevolve"})
-"""Agents whose harness is of this package, and so of its version."""
+"""Agents whose harness is part of this package; their version is its own."""
 SUFFIX = ".trajectory.json"
 
 
 class Exporter(BaseExporter):
-    """Writes a trajectory for each run whose agent's transcript can be read."""
+    """Writes a trajectory for each run with a readable transcript."""
 
     tables: ClassVar[tuple[str, ...]] = ()
 
@@ -38,35 +35,37 @@ class Exporter(BaseExporter):
         if agent not in READERS:
             self.notes.append(f"{run.row.run} is left out: {UNREADABLE.get(agent, 'its transcript has no reader')}.")
             return
-        found = read_transcript(agent, paths.transcript, paths.root)
-        if found is None or not found.steps:
+        transcript = read_transcript(agent, paths.transcript, paths.root)
+        if transcript is None or not transcript.steps:
             self.notes.append(f"{run.row.run} is left out: its record holds no transcript of {agent}.")
             return
         path = self.directory / f"{run.row.run}{SUFFIX}"
         part = path.with_name(f"{path.name}.part")
-        part.write_text(json.dumps(trajectory(run, found), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(trajectory(run, transcript), indent=1, allow_nan=False) + "\n", encoding="utf-8")
         part.rename(path)
-        self._written.append(WrittenFile(path.name, path, len(found.steps), path.stat().st_size))
-        if found.unread:
-            self.notes.append(f"{run.row.run}: {found.unread} lines of its transcript are no events and are left out.")
+        self._written.append(WrittenFile(path.name, path, len(transcript.steps), path.stat().st_size))
+        if transcript.unread:
+            self.notes.append(
+                f"{run.row.run}: {transcript.unread} lines of its transcript are not events and are left out."
+            )
 
     def finish(self) -> list[WrittenFile]:
-        """Return the files; each is complete once its run was added."""
+        """Return the files, which are complete already."""
         return self._written
 
     def give_up(self) -> None:
-        """Remove what is half written."""
+        """Remove incomplete files."""
         for part in self.directory.glob(f"*{SUFFIX}.part"):
             part.unlink()
 
 
-def trajectory(run: RunTables, found: Transcript) -> dict[str, Any]:
-    """Return a run's trajectory as JSON has it; what the run was and what came of it is its ``extra``."""
+def trajectory(run: RunTables, transcript: Transcript) -> dict[str, Any]:
+    """Return a run's trajectory as JSON; ``extra`` has the run's settings and outcome."""
     opened, usage = run.record.state.opened, summary_of(run.record).usage
     extra = {"label": opened.agent.label or None, "effort": opened.agent.effort or None}
     agent = {
         "name": opened.agent.name,
-        "version": found.version or (__version__ if opened.agent.name in OURS else "unknown"),
+        "version": transcript.version or (__version__ if opened.agent.name in OURS else "unknown"),
         "model_name": opened.agent.model or None,
         "extra": _known(extra) or None,
     }
@@ -76,8 +75,8 @@ def trajectory(run: RunTables, found: Transcript) -> dict[str, Any]:
             "session_id": opened.run_id,
             "trajectory_id": opened.run_id,
             "agent": _known(agent),
-            "steps": [_step(number, one, opened.agent.model) for number, one in enumerate(found.steps, 1)],
-            "final_metrics": _final(usage, len(found.steps)),
+            "steps": [_step(number, step, opened.agent.model) for number, step in enumerate(transcript.steps, 1)],
+            "final_metrics": _final_metrics(usage, len(transcript.steps)),
             "extra": {"evopolicygym": _outcome(run)},
         }
     )
@@ -85,12 +84,18 @@ def trajectory(run: RunTables, found: Transcript) -> dict[str, Any]:
 
 def _step(number: int, step: ConversationStep, model: str) -> dict[str, Any]:
     is_agent = step.source is StepSource.AGENT
-    calls = [{"tool_call_id": one.id, "function_name": one.name, "arguments": one.arguments} for one in step.calls]
+    calls = [{"tool_call_id": call.id, "function_name": call.name, "arguments": call.arguments} for call in step.calls]
     results = [
-        _known({"source_call_id": one.call, "content": one.text, "extra": {"is_error": True} if one.is_error else None})
-        for one in step.results
+        _known(
+            {
+                "source_call_id": result.call,
+                "content": result.text,
+                "extra": {"is_error": True} if result.is_error else None,
+            }
+        )
+        for result in step.results
     ]
-    known = {
+    fields = {
         "step_id": number,
         "timestamp": _timestamp(step.time),
         "source": step.source.value,
@@ -101,7 +106,7 @@ def _step(number: int, step: ConversationStep, model: str) -> dict[str, Any]:
         "observation": {"results": results} if results else None,
         "metrics": _metrics(step.usage) if is_agent else None,
     }
-    return _known(known)
+    return _known(fields)
 
 
 def _timestamp(text: str) -> str | None:
@@ -124,8 +129,8 @@ def _metrics(usage: Mapping[str, float]) -> dict[str, Any] | None:
     )
 
 
-def _final(usage: UsageSummary | None, steps: int) -> dict[str, Any]:
-    """Return the whole run's numbers, as its model proxy counted them."""
+def _final_metrics(usage: UsageSummary | None, steps: int) -> dict[str, Any]:
+    """Return the run's usage as counted by the model proxy."""
     if usage is None:
         return {"total_steps": steps}
     return _known(
@@ -140,11 +145,10 @@ def _final(usage: UsageSummary | None, steps: int) -> dict[str, Any]:
 
 
 def _outcome(run: RunTables) -> dict[str, Any]:
-    """Return what the run was and what came of it."""
     row = run.row
     submissions: Iterable[dict[str, Any]] = (
-        {"submission": one.submission, "charged_at": one.charged_at.isoformat(), "train_mean": one.train_mean}
-        for one in run.submissions
+        {"submission": item.submission, "charged_at": item.charged_at.isoformat(), "train_mean": item.train_mean}
+        for item in run.submissions
     )
     return _known(
         {
@@ -156,13 +160,13 @@ def _outcome(run: RunTables) -> dict[str, Any]:
             "score": row.score,
             "standard_error": row.standard_error,
             "selected_submission": row.selected_submission,
-            "submissions": [_known(one) for one in submissions],
+            "submissions": [_known(item) for item in submissions],
         }
     )
 
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known, with numbers that JSON has."""
+    """Return the fields that are neither None nor NaN."""
     return {name: value for name, value in fields.items() if value is not None and value == value}  # noqa: PLR0124 - NaN
 
 

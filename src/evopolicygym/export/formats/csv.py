@@ -1,7 +1,7 @@
-"""Tables as CSV (RFC 4180, UTF-8): a line of names, then a line a row.
+"""Tables as CSV (RFC 4180, UTF-8): a line of column names, then a line for each row.
 
-Null is an empty field; numbers are written so that they are read back bit for bit; a list of numbers is its JSON. Text
-stands as it is: a program that takes ``=…`` for a formula must be set not to.
+Null is an empty field; numbers round-trip exactly; a list of numbers is JSON. Text is not escaped against programs that
+take ``=…`` for a formula.
 """
 
 import csv
@@ -13,16 +13,15 @@ import numpy as np
 
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.export.exporters import RowWriter, TablesExporter
-from evopolicygym.export.schema.columns import columns
-from evopolicygym.export.schema.rows import TABLES
+from evopolicygym.export.schema import TABLES, columns
 
 
 class CsvFileWriter(RowWriter):
-    """One file."""
+    """Writes a file."""
 
     def __init__(self, table: str, path: Path) -> None:
         super().__init__(path)
-        self._names = [one.name for one in columns(TABLES[table])]
+        self._names = [column.name for column in columns(TABLES[table])]
         self._file = self.part.open("w", encoding="utf-8", newline="")
         self._lines = csv.writer(self._file, lineterminator="\n")
         self._lines.writerow(self._names)
@@ -37,13 +36,13 @@ class CsvFileWriter(RowWriter):
 
 
 class Exporter(TablesExporter):
-    """Writes CSV; steps only where they are asked for."""
+    """Writes CSV; steps are not a default table."""
 
     suffix: ClassVar[str] = "csv"
     tables: ClassVar[tuple[str, ...]] = ("runs", "submissions", "episodes")
 
     def writer(self, table: str, path: Path) -> RowWriter:
-        """Return what writes a table into a file."""
+        """Return a writer of a table."""
         return CsvFileWriter(table, path)
 
 

@@ -1,7 +1,6 @@
-"""Scores in the schema of Every Eval Ever 0.3.0, ``data/evopolicygym/DEVELOPER/MODEL/UUID.json`` for each agent.
+"""Scores in the schema of Every Eval Ever 0.3.0: ``data/evopolicygym/DEVELOPER/MODEL/UUID.json`` for each agent.
 
-Every task has a result for its mean held-out return, one for the normalised return and one for the success rate, where
-these are known.
+Each task has a result for its mean held-out return and, if known, for the normalised return and the success rate.
 """
 
 import json
@@ -30,17 +29,17 @@ class Exporter(EvaluationsExporter):
     """Writes a record for each agent."""
 
     def write(self, entry: AgentEntry, tasks: list[TaskEvaluation]) -> WrittenFile:
-        """Write one agent's record; its name is the same whenever the same runs are exported."""
+        """Write an agent's record; its name follows from its runs."""
         runs = sorted(row.run for task in tasks for row in task.runs)
         identity = sha256(f"{COLLECTION}/{entry.model_id}/{' '.join(runs)}".encode()).digest()
-        name = uuid.UUID(bytes=identity[:16], version=4)  # the schema's owner asks for this version
+        name = uuid.UUID(bytes=identity[:16], version=4)  # the version that the schema requires
         record = record_of(entry, tasks, str(name))
         path = self.directory.joinpath("data", COLLECTION, *entry.model_id.split("/"), f"{name}.json")
         text = json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
         return write_text(self.directory, path, text, len(record["evaluation_results"]))
 
     def finish(self) -> list[WrittenFile]:
-        """Write all records, and say what only their owner knows."""
+        """Write all records, and note the fields that their owner must fill in."""
         written = super().finish()
         if written:
             self.notes.append(

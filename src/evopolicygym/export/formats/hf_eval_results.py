@@ -1,6 +1,6 @@
-"""Scores as Hugging Face shows them on a model's page: ``MODEL/.eval_results/evopolicygym.yaml`` for each model.
+"""Scores for Hugging Face's model pages: ``MODEL/.eval_results/evopolicygym.yaml`` for each model.
 
-The value is the mean held-out return; its notes give the harness, the repeats, the error and the settings.
+The value is the mean held-out return; the notes have the harness, the repeats, the error and the settings.
 """
 
 import json
@@ -14,17 +14,17 @@ NOTED = ("budget", "held_out_cases", "text", "isolation", "split")
 
 
 class Exporter(EvaluationsExporter):
-    """Writes a file for each agent that has a model; each harness of a model has a directory of its own."""
+    """Writes a file for each agent with a model; each harness of a model has its own directory."""
 
     def write(self, entry: AgentEntry, tasks: list[TaskEvaluation]) -> WrittenFile | None:
         """Write one agent's entries."""
         if not entry.model:
-            self.notes.append(f"{entry.agent} is left out: it asks no model, and the files belong to a model's page.")
+            self.notes.append(f"{entry.agent} is left out: it has no model, and these files are for model pages.")
             return None
         directory = self.directory.joinpath(path_part(entry.model), path_part(entry.agent))
         path = directory / ".eval_results" / "evopolicygym.yaml"
         number = 1
-        while path.exists():  # the same agent under other settings
+        while path.exists():  # the same agent with other settings
             number += 1
             path = path.with_name(f"evopolicygym-{number}.yaml")
         return write_text(self.directory, path, "".join(_entry(entry, task) for task in tasks), len(tasks))

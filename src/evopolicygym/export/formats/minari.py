@@ -1,8 +1,7 @@
-"""Train episodes as Minari data sets: one for each task and entry, as ``minari.load_dataset`` opens them.
+"""Train episodes as Minari data sets, one for each task and agent with its model.
 
-An entry is an agent with its model. Only episodes whose steps were recorded whole are in it, those of a policy that
-failed included, as the environment saw them. How a data set is found is Minari's business: set ``MINARI_DATASETS_PATH``
-to the directory.
+They contain all episodes with recorded steps, those of failed policies included. ``minari.load_dataset`` opens them if
+``MINARI_DATASETS_PATH`` is the directory.
 """
 
 import hashlib
@@ -19,15 +18,14 @@ import numpy as np
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple
 from evopolicygym.export.exporters import BaseExporter, WrittenFile, needs, replace_directory
-from evopolicygym.export.schema.rows import EpisodeRow
-from evopolicygym.export.schema.steps import episode_steps, spaces
-from evopolicygym.export.schema.tables import RunTables
+from evopolicygym.export.schema import EpisodeRow
+from evopolicygym.export.tables import RunTables, episode_steps, spaces
 from evopolicygym.records.trajectories import Step
 
 with needs("The export format 'minari'"):
     import gymnasium
     import minari
-    import PIL.Image  # noqa: F401 - Minari's storage imports it without asking for it
+    import PIL.Image  # noqa: F401 - Minari's storage imports it without declaring it
     import pyarrow as pa  # noqa: F401 - as above
     from gymnasium import spaces as gymnasium_spaces
     from minari.data_collector.episode_buffer import EpisodeBuffer
@@ -36,18 +34,18 @@ with needs("The export format 'minari'"):
 
 NAMESPACE = "evopolicygym"
 CHARACTERS = "".join(map(chr, range(32, 127)))
-"""What a Text of ours is said to be made of; our spaces don't say."""
+"""The charset of Text spaces, which our spaces don't have."""
 
 
 @dataclass(slots=True)
 class DataSet:
-    """One data set that is being written."""
+    """A data set in progress."""
 
     name: str
     root: Path
     storage: Any
     first: RunTables
-    """The run that it was begun for."""
+    """Its first run."""
     n_episodes: int = 0
     n_steps: int = 0
 
@@ -67,56 +65,56 @@ class Exporter(BaseExporter):
         for episode in run.episodes:
             if episode.submission is None:
                 continue
-            found = episode_steps(run.record.paths, run.record.state, episode)
-            steps = list(found or ())
+            steps = list(episode_steps(run.record.paths, run.record.state, episode) or ())
             if not steps:
                 self._left_out += 1
                 continue
             _append(self._set_of(run), run, episode, steps)
 
     def finish(self) -> list[WrittenFile]:
-        """Return the data sets; they are complete after each episode."""
+        """Return the data sets, which are complete already."""
         if self._left_out:
             self.notes.append(f"{self._left_out} train episodes have no recorded steps and are left out.")
         if not self._sets:
             self.notes.append("No train episode with recorded steps was found; no data set was written.")
-        return [WrittenFile(one.name, one.root, one.n_steps, _n_bytes(one.root)) for one in self._sets.values()]
+        sets = self._sets.values()
+        return [WrittenFile(item.name, item.root, item.n_steps, _n_bytes(item.root)) for item in sets]
 
     def give_up(self) -> None:
-        """Leave nothing of what was begun."""
-        for one in self._sets.values():
-            replace_directory(one.root)
-            one.root.rmdir()
+        """Remove all data sets."""
+        for data_set in self._sets.values():
+            replace_directory(data_set.root)
+            data_set.root.rmdir()
 
     def _set_of(self, run: RunTables) -> DataSet:
         row = run.row
         key = (row.task, row.agent, row.model or "", row.effort or "")
         if key not in self._sets:
-            self._sets[key] = self._begun(run, key)
-        found = self._sets[key]
-        opened, before = run.record.state.opened, found.first.record.state.opened
+            self._sets[key] = self._create(run, key)
+        data_set = self._sets[key]
+        opened, before = run.record.state.opened, data_set.first.record.state.opened
         if (opened.observation_schema, opened.action_schema) != (before.observation_schema, before.action_schema):
             raise UsageError(
                 f"The runs {before.run_id} and {row.run} of {row.agent} on {row.task} have different spaces and can't "
-                f"be in one data set; export them into directories of their own."
+                f"be in one data set. Export them into separate directories."
             )
-        return found
+        return data_set
 
-    def _begun(self, run: RunTables, key: tuple[str, ...]) -> DataSet:
+    def _create(self, run: RunTables, key: tuple[str, ...]) -> DataSet:
         task, *entry = key
         name = f"{NAMESPACE}/{plain(task)}/{plain('-'.join(part for part in entry if part))}-v0"
-        if any(name == one.name for one in self._sets.values()):  # names that differ only in what Minari can't spell
+        if any(name == item.name for item in self._sets.values()):  # they differ only in characters that were replaced
             name = f"{name.removesuffix('-v0')}-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:8]}-v0"
-        root = (self.directory / name).resolve()  # pyarrow would take a relative one for relative to itself
+        root = (self.directory / name).resolve()  # pyarrow doesn't accept a relative path
         replace_directory(root)
         for namespace in (self.directory / NAMESPACE, root.parent):
             (namespace / NAMESPACE_METADATA_FILENAME).write_text("{}", encoding="utf-8")
-        seen, done = spaces(run.record.state)
+        observations, actions = spaces(run.record.state)
         storage = MinariStorage.new(
             root / "data",
-            observation_space=to_gymnasium(seen),
-            action_space=to_gymnasium(done),
-            env_spec=_registered(run),
+            observation_space=to_gymnasium(observations),
+            action_space=to_gymnasium(actions),
+            env_spec=_gymnasium_spec(run),
             data_format="parquet",
             jpeg_encoding=False,
         )
@@ -135,7 +133,7 @@ class Exporter(BaseExporter):
 
 
 def to_gymnasium(space: Space) -> "gymnasium_spaces.Space[Any]":
-    """Return a space of ours as gymnasium's."""
+    """Return the gymnasium space of a space."""
     match space:
         case Discrete():
             return gymnasium_spaces.Discrete(space.n, start=space.start)
@@ -156,18 +154,18 @@ def to_gymnasium(space: Space) -> "gymnasium_spaces.Space[Any]":
 
 
 def plain(name: str) -> str:
-    """Return a name with nothing in it but what a data set's id may have."""
+    """Return a name as a part of a data set's id, with other characters replaced."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or "unnamed"
 
 
 def _append(data_set: DataSet, run: RunTables, episode: EpisodeRow, steps: list[Step]) -> None:
-    seen, done = spaces(run.record.state)
+    observations, actions = spaces(run.record.state)
     ends = np.zeros((2, len(steps)), bool)
     ends[:, -1] = episode.terminated, episode.truncated
     buffer = EpisodeBuffer(
         id=data_set.n_episodes,
-        observations=_columns(seen, [*(step.observation for step in steps), steps[-1].final_observation]),
-        actions=_columns(done, [step.action for step in steps]),
+        observations=_columns(observations, [*(step.observation for step in steps), steps[-1].final_observation]),
+        actions=_columns(actions, [step.action for step in steps]),
         rewards=np.array([step.reward for step in steps], np.float64),
         terminations=ends[0],
         truncations=ends[1],
@@ -180,11 +178,11 @@ def _append(data_set: DataSet, run: RunTables, episode: EpisodeRow, steps: list[
 
 
 METADATA = ("run", "submission", "position", "case", "checkpoint", "failure", "success", "trajectory_sha256")
-"""Columns of the table of episodes that stand in an episode's metadata."""
+"""Columns of the table of episodes that are the metadata of an episode."""
 
 
 def _columns(space: Space, values: Sequence[Any]) -> Any:  # noqa: ANN401 - an array a leaf
-    """Return values, as they were recorded, as an array a leaf of the space, of the space's own dtype."""
+    """Return recorded values as an array for each leaf of the space, in the space's dtype."""
     match space:
         case Dict():
             return {name: _columns(part, [value[name] for value in values]) for name, part in space.spaces}
@@ -200,8 +198,8 @@ def _columns(space: Space, values: Sequence[Any]) -> Any:  # noqa: ANN401 - an a
             return np.array(values, np.int64)
 
 
-def _registered(run: RunTables) -> Any:  # noqa: ANN401 - gymnasium's spec or None
-    """Return how gymnasium makes the environment, where it knows that without a simulator's package; else None."""
+def _gymnasium_spec(run: RunTables) -> Any:  # noqa: ANN401 - gymnasium's spec or None
+    """Return gymnasium's spec of an environment that needs no simulator's package; None for others."""
     spec = run.record.state.opened.task.environment
     known = gymnasium.registry.get(spec.id)
     if known is None or not isinstance(known.entry_point, str):

@@ -1,7 +1,4 @@
-"""Tables as Parquet: typed columns with their meanings in the schema, compressed, written group of rows by group.
-
-At most one group of rows is held at a time, however long an episode is.
-"""
+"""Tables as Parquet: typed columns with their meanings in the schema, compressed. One group of rows is buffered."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,33 +6,34 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evopolicygym.export.exporters import RowWriter, TablesExporter, needs
-from evopolicygym.export.schema.columns import ColumnSchema, ValueKind, columns
-from evopolicygym.export.schema.rows import TABLES
+from evopolicygym.export.schema import TABLES, ColumnSchema, ValueKind, columns
 
 with needs("The export format 'parquet'"):
     import pyarrow as pa
     from pyarrow import parquet
 
 MOST_ROWS, MOST_BYTES = 1 << 16, 16 << 20
-"""Of a group: rows, and bytes of its lists and texts."""
+"""Limits of a group: rows, and bytes of its lists and texts."""
 
 
 class ParquetFileWriter(RowWriter):
-    """One file."""
+    """Writes a file."""
 
     def __init__(self, table: str, path: Path) -> None:
         super().__init__(path)
         self._columns = columns(TABLES[table])
-        self._schema = pa.schema([_field(one) for one in self._columns], metadata={"table": f"evopolicygym {table}"})
+        self._schema = pa.schema(
+            [_field(column) for column in self._columns], metadata={"table": f"evopolicygym {table}"}
+        )
         self._file = parquet.ParquetWriter(self.part, self._schema, compression="zstd")
-        self._kept: list[object] = []
+        self._rows: list[object] = []
         self._bytes = 0
 
     def write(self, row: object) -> None:
-        """Keep one row, and write the group where it is full."""
-        self._kept.append(row)
+        """Buffer a row, and write the group if it is full."""
+        self._rows.append(row)
         self._bytes += _size(row, self._columns)
-        if len(self._kept) >= MOST_ROWS or self._bytes >= MOST_BYTES:
+        if len(self._rows) >= MOST_ROWS or self._bytes >= MOST_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -45,9 +43,9 @@ class ParquetFileWriter(RowWriter):
             self._file.close()
 
     def _flush(self) -> None:
-        if self._kept:
-            arrays = [_array(one, [getattr(row, one.name) for row in self._kept]) for one in self._columns]
-            self._kept, self._bytes = [], 0
+        if self._rows:
+            arrays = [_array(column, [getattr(row, column.name) for row in self._rows]) for column in self._columns]
+            self._rows, self._bytes = [], 0
             self._file.write_batch(pa.record_batch(arrays, schema=self._schema))
 
 
@@ -58,7 +56,7 @@ class Exporter(TablesExporter):
     tables: ClassVar[tuple[str, ...]] = tuple(TABLES)
 
     def writer(self, table: str, path: Path) -> RowWriter:
-        """Return what writes a table into a file."""
+        """Return a writer of a table."""
         return ParquetFileWriter(table, path)
 
 
@@ -67,7 +65,7 @@ TYPES = {
     ValueKind.INTEGER: pa.int64(),
     ValueKind.NUMBER: pa.float64(),
     ValueKind.BOOLEAN: pa.bool_(),
-    ValueKind.TIME: pa.timestamp("ms"),  # named UTC, it could not be fetched from DuckDB without another package
+    ValueKind.TIME: pa.timestamp("ms"),  # without a time zone, for which DuckDB needs another package
     ValueKind.JSON: pa.string(),
     ValueKind.NUMBERS: pa.list_(pa.float64()),
 }
@@ -91,8 +89,8 @@ def _array(column: ColumnSchema, values: list[Any]) -> Any:  # noqa: ANN401 - as
 
 def _size(row: object, columns: tuple[ColumnSchema, ...]) -> int:
     total = 0
-    for one in columns:
-        match getattr(row, one.name):
+    for column in columns:
+        match getattr(row, column.name):
             case np.ndarray() as numbers:
                 total += numbers.nbytes
             case str() as text:

@@ -21,9 +21,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import NodeError
-from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
-from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Isolation, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, PolicyContext
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack

@@ -19,8 +19,8 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
-from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
+from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal, rollback_guard

@@ -1,10 +1,10 @@
-"""Policies in namespaces of their own, by bubblewrap: as root and as an ordinary user.
+"""Policies in namespaces, by bubblewrap: as root and as an ordinary user.
 
-Inside there is an interpreter with its standard library, the allowed distributions, the guest's code and the
-checkpoint, all under neutral names and read-only; no ``/proc``, no network, no other process but the zygote's, nothing
-writable. A zygote starts with an empty environment, and bwrap itself too, so that nothing of the host can be read back
-from it. It keeps two privileges in the sandbox's own namespace of users, by which it gives every policy's process the
-same number (``guest.pid_namespace``); where that doesn't work it keeps none, and process numbers count the episodes.
+The sandbox has an interpreter with its standard library, the allowed distributions, the guest's code and the
+checkpoint, all read-only and under neutral names. It has no ``/proc``, no network, no process but the zygote's, and
+nothing writable. The zygote and bwrap start with an empty environment, so that nothing of the host can be read from it.
+The zygote keeps two capabilities in the sandbox's user namespace, with which it gives every policy's process the same
+number (``guest.pid_namespace``); where that doesn't work it keeps none, and process numbers count episodes.
 """
 
 import os
@@ -21,7 +21,7 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox import cgroup
 from evopolicygym.sandbox.backends.process import (
     GROUP,
-    PLAINLY,
+    PYTHON_FLAGS,
     THREADS,
     confinement,
     threads_finding,
@@ -53,27 +53,27 @@ from evopolicygym.sandbox.program.enclosed import EnclosedPrograms
 from evopolicygym.sandbox.seccomp import seccomp_finding
 
 OWN_PID_NAMESPACE = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
-"""What a zygote keeps: to have a namespace of process numbers and count in it, and to leave none of this to a child."""
+"""A zygote's capabilities: to create a pid namespace and set its counter, and to drop both capabilities in a child."""
 LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
-"""The kernel's setting from which it counts on, in the namespace of the process that writes it."""
+"""The last process number in the pid namespace of the process that writes it."""
 PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
 DEVICES = ("/dev/null", "/dev/urandom")
 
 
 class Backend:
-    """Policies behind namespaces, and all that ``process`` gives up besides."""
+    """Policies in namespaces, with the confinement of ``process``."""
 
     guarantees = frozenset(Guarantee)
     walls = frozenset({SandboxFeature.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
-        """Try bubblewrap on nothing; raise ``SandboxError`` with its own words where it can't work here."""
+        """Run ``true`` in a sandbox; raise ``SandboxError`` with bubblewrap's message if it doesn't work here."""
         why = _why_numbers_count(bwrap())
-        tried = _tried(*_this_python(), "--ro-bind", "/bin/true", "/true", "--", "/true") if why else None
-        if tried and tried.returncode:
-            said = tried.stderr.strip()[:300]
+        trial = _run(*_this_python(), "--ro-bind", "/bin/true", "/true", "--", "/true") if why else None
+        if trial and trial.returncode:
+            message = trial.stderr.strip()[:300]
             raise SandboxError(
-                f"bubblewrap can't make a sandbox here: {said or tried.returncode}. User namespaces may be switched "
+                f"bubblewrap can't make a sandbox here: {message or trial.returncode}. User namespaces may be switched "
                 f"off (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), or this "
                 f"is a container without them. --isolation process is the next weaker level."
             )
@@ -107,55 +107,55 @@ class Backend:
             words += ["--setenv", name, value]
         group = cgroup.make(THREADS) if _counted_by() == GROUP else None
         if not copies:
-            process = _started(ground, words, zygote_arguments(control), group, control)
+            process = _start(ground, words, zygote_arguments(control), group, control)
         else:
             with _last_number() as last:
-                arguments = [*PLAINLY, "-m", "guest.isolated_zygote", str(control), str(last)]
-                process = _started(ground, [*words, *OWN_PID_NAMESPACE], arguments, group, control, last)
+                arguments = [*PYTHON_FLAGS, "-m", "guest.isolated_zygote", str(control), str(last)]
+                process = _start(ground, [*words, *OWN_PID_NAMESPACE], arguments, group, control, last)
         if layers is not None:
-            keep_in_memory(seen_files(ground.library))  # while the zygote gets ready
+            keep_in_memory(visible_files(ground.library))  # while the zygote starts
         readable = ("/usr", "/lib", "/lib64", POLICY, *DEVICES)
-        given_up = confinement(ground.limits, readable)
+        rules = confinement(ground.limits, readable)
         if counts_by_namespace():
-            given_up = replace(given_up, limits={**given_up.limits, "RLIMIT_NPROC": THREADS})
-        return ZygoteView(process, POLICY, given_up, copies, layers)
+            rules = replace(rules, limits={**rules.limits, "RLIMIT_NPROC": THREADS})
+        return ZygoteView(process, POLICY, rules, copies, layers)
 
     def program_sandbox(self) -> ProgramSandbox:
-        """Return what keeps an agent's program in namespaces of its own."""
+        """Return the sandbox that starts an agent's program in namespaces."""
         return EnclosedPrograms()
 
 
 def _counted_by() -> str:
-    """Return what of the kernel counts a policy's threads; empty where nothing does.
+    """Return the kernel's means of counting a policy's threads; empty if there is none.
 
-    A user's limit holds nobody who is root outside, and before it counted by namespaces, it counted all of a user's.
+    RLIMIT_NPROC doesn't limit root, and older kernels count all processes of a user with it.
     """
     if os.geteuid() and counts_by_namespace():
         return "RLIMIT_NPROC"
     return GROUP if cgroup.can_be_made() else ""
 
 
-def _started(
+def _start(
     ground: WorkerDirectory, words: Iterable[str], arguments: Iterable[str], group: ControlGroup | None, *inherited: int
 ) -> "subprocess.Popen[bytes]":
-    """Start a Python in a sandbox that these words lay out."""
+    """Start a Python in a sandbox, given bwrap's arguments."""
     with namespaces(sandbox_user(ground.root)) as (kinds, needed):
-        laid_out = memory_file(encode_arguments((*kinds, *words)))
-        line = [bwrap(), "--args", str(laid_out), "--", PYTHON, *arguments]
+        argument_file = memory_file(encode_arguments((*kinds, *words)))
+        line = [bwrap(), "--args", str(argument_file), "--", PYTHON, *arguments]
         try:
             return subprocess.Popen(
                 group.joined_by(bwrap(), line) if group else line,
                 env={},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
-                pass_fds=[*inherited, *needed, laid_out],
+                pass_fds=[*inherited, *needed, argument_file],
             )
         finally:
-            os.close(laid_out)
+            os.close(argument_file)
 
 
-def _tried(*words: str, inherited: Iterable[int] = ()) -> "subprocess.CompletedProcess[str]":
-    """Run something in a sandbox, to its end."""
+def _run(*words: str, inherited: Iterable[int] = ()) -> "subprocess.CompletedProcess[str]":
+    """Run a command in a sandbox, given bwrap's arguments."""
     with namespaces(sandbox_user(Path(os.devnull))) as (kinds, needed):
         return subprocess.run(
             [bwrap(), *kinds, *words],
@@ -170,21 +170,21 @@ def _tried(*words: str, inherited: Iterable[int] = ()) -> "subprocess.CompletedP
 
 @cache
 def _why_numbers_count(_bwrap: str) -> str:
-    """Try whether every child of a zygote can have the same number here; return why not, nothing where it can."""
+    """Try whether every child of a zygote can have the same process number; return why not, or an empty text."""
     trial = files("evopolicygym.rollout.guest").joinpath("pid_namespace.py").read_text(encoding="utf-8")
     try:
         with _last_number() as last:
-            program = [python_program(), *PLAINLY, "-c", trial, str(last)]
-            tried = _tried(*OWN_PID_NAMESPACE, *_this_python(), "--", *program, inherited=[last])
+            program = [python_program(), *PYTHON_FLAGS, "-c", trial, str(last)]
+            process = _run(*OWN_PID_NAMESPACE, *_this_python(), "--", *program, inherited=[last])
     except OSError as error:
         return str(error)
-    said = tried.stderr.strip().splitlines() or ["the kernel goes on counting"]
-    return said[-1][:200] if tried.returncode else ""
+    messages = process.stderr.strip().splitlines() or ["the kernel goes on counting"]
+    return messages[-1][:200] if process.returncode else ""
 
 
 @contextmanager
 def _last_number() -> Iterator[int]:
-    """Open the kernel's setting for a while: anybody may, but only who has the privilege can write."""
+    """Open the kernel's setting; writing needs a capability, opening does not."""
     descriptor = os.open(LAST_NUMBER, os.O_WRONLY)
     try:
         yield descriptor
@@ -193,16 +193,16 @@ def _last_number() -> Iterator[int]:
 
 
 def _this_python() -> Iterator[str]:
-    """Yield the words for this Python where it lies and as a whole, which is quicker; for trials of our own alone."""
-    for place in sorted({*library_directories(), sys.base_prefix, sys.base_exec_prefix}):
-        yield from ("--ro-bind", place, place)
+    """Yield bwrap's arguments for this whole Python at its own path, which is faster; only for trusted trials."""
+    for path in sorted({*library_directories(), sys.base_prefix, sys.base_exec_prefix}):
+        yield from ("--ro-bind", path, path)
     yield from links()
 
 
 def policy_view(ground: WorkerDirectory, layers: Layers | None, *, shows_checkpoint: bool) -> Iterator[str]:
-    """Yield the words that lay out what a zygote sees, as files of its own where there are layers.
+    """Yield bwrap's arguments for a zygote's files, which are private if there are layers.
 
-    It may copy the checkpoint itself to where policies find it.
+    Without ``shows_checkpoint``, the zygote copies the checkpoint itself.
     """
     checkpoint = ("--ro-bind", str(ground.policy), POLICY) if shows_checkpoint else ("--dir", POLICY)
     if layers is None:
@@ -218,25 +218,25 @@ def policy_view(ground: WorkerDirectory, layers: Layers | None, *, shows_checkpo
     yield from ("--remount-ro", "/", "--chdir", POLICY)
 
 
-def seen_files(library: PolicyLibrary) -> Iterator[str]:
-    """Yield the files and directories of the machine that policies read from."""
+def visible_files(library: PolicyLibrary) -> Iterator[str]:
+    """Yield the files and directories of the machine that policies can read."""
     yield from (str(path) for path in library.paths.values())
     yield from library.python.standard_library
     names = _needed_by(library.python, tuple(library.paths.values()))
     for root in library_directories():
-        yield from (place for name in names if os.path.isfile(place := f"{root}/{name}"))  # noqa: PTH113 - as text
+        yield from (path for name in names if os.path.isfile(path := f"{root}/{name}"))  # noqa: PTH113 - as text
 
 
 def _own_machine(overlays: Overlays, library: PolicyLibrary) -> Iterator[str]:
-    """Yield the words for an interpreter with its standard library, in overlays."""
+    """Yield bwrap's arguments for an interpreter with its standard library, in overlays."""
     python = library.python
     needed = _needed_by(python, tuple(library.paths.values()))
-    laid_later = (_standard_library(python), RUNTIME, PACKAGES)
+    mounted_later = (_standard_library(python), RUNTIME, PACKAGES)
     for root in library_directories():
-        inside = [str(Path(place).relative_to(root)) for place in laid_later if Path(place).is_relative_to(root)]
-        kept = needed | {place.partition("/")[0] for place in inside}
+        inside = [str(Path(path).relative_to(root)) for path in mounted_later if Path(path).is_relative_to(root)]
+        visible = needed | {path.partition("/")[0] for path in inside}
         with os.scandir(root) as entries:
-            hidden = [entry.name for entry in entries if entry.name not in kept]
+            hidden = [entry.name for entry in entries if entry.name not in visible]
         yield from overlays.words(root, root, {".": hidden}, inside)
     yield from links()
     *below, first = dict.fromkeys(str(Path(entry).parent) for entry in python.standard_library)
@@ -245,18 +245,18 @@ def _own_machine(overlays: Overlays, library: PolicyLibrary) -> Iterator[str]:
     ]
     yield from overlays.words(first, _standard_library(python), {".": hidden_parts}, below=below)
     for library_file in python.bundled_libraries:
-        yield from overlays.copied(library_file, _found_first(Path(library_file).name))
+        yield from overlays.copied(library_file, _library_path(Path(library_file).name))
     yield from overlays.copied(python.program, PYTHON)
 
 
 def _standard_library(python: PolicyPython) -> str:
-    """Return where a policy sees its Python's standard library."""
+    """Return the standard library's path in the sandbox."""
     return f"/usr/{sys.platlibdir}/python{python.version}"
 
 
 @cache
 def _needed_by(python: PolicyPython, packages: tuple[Path, ...]) -> frozenset[str]:
-    """Return the names of the system's libraries that Python, its standard library and some packages need."""
+    """Return the names of the system libraries that Python, its standard library and packages need."""
     parts = (*map(Path, python.standard_library), *map(Path, python.bundled_libraries), *packages)
     files = (Path(python.program), *(file for part in parts for file in libraries_of(part)))
     bundled = {Path(path).name for path in python.bundled_libraries}
@@ -264,7 +264,7 @@ def _needed_by(python: PolicyPython, packages: tuple[Path, ...]) -> frozenset[st
 
 
 def _shared_view(ground: WorkerDirectory, checkpoint: tuple[str, ...]) -> Iterator[str]:
-    """Yield the same words where files are the machine's own."""
+    """Yield bwrap's arguments for a zygote's files, which are the machine's own."""
     yield from _machine(ground.library.python)
     for name, path in ground.library.paths.items():
         yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
@@ -272,29 +272,29 @@ def _shared_view(ground: WorkerDirectory, checkpoint: tuple[str, ...]) -> Iterat
     yield from checkpoint
     for device in DEVICES:
         yield from ("--dev-bind", device, device)
-    for place in (*_other_pythons(), "/"):
-        yield from ("--remount-ro", place)
+    for directory in (*_other_pythons(), "/"):
+        yield from ("--remount-ro", directory)
     yield from ("--chdir", POLICY)
 
 
 def _machine(python: PolicyPython) -> Iterator[str]:
-    """Yield the words for an interpreter with its standard library."""
+    """Yield bwrap's arguments for an interpreter with its standard library."""
     for root in library_directories():
         yield from ("--ro-bind", root, root)
-    for place in _other_pythons():
-        yield from ("--tmpfs", place)
+    for path in _other_pythons():
+        yield from ("--tmpfs", path)
     yield from links()
     for entry in python.standard_library:
         yield from ("--ro-bind", entry, f"{_standard_library(python)}/{Path(entry).name}")
     for library in python.bundled_libraries:
-        yield from ("--ro-bind", library, _found_first(Path(library).name))
+        yield from ("--ro-bind", library, _library_path(Path(library).name))
     yield from ("--ro-bind", python.program, PYTHON)
 
 
-def _found_first(name: str) -> str:
-    """Return where a shared library of this name is looked for first: over the system's own, where there is one."""
-    for place in (Path(root, name) for root in library_directories()):
-        if place.exists() and (real := place.resolve()).is_relative_to(place.parent):
+def _library_path(name: str) -> str:
+    """Return the path at which a shared library is found first: that of the system's library, if there is one."""
+    for path in (Path(root, name) for root in library_directories()):
+        if path.exists() and (real := path.resolve()).is_relative_to(path.parent):
             return str(real)
     return f"/usr/lib/{name}"
 
@@ -304,7 +304,7 @@ def _other_pythons() -> list[str]:
 
 
 def links() -> Iterator[str]:
-    """Yield the words for ``/lib`` and ``/lib64``, where programs look for their loader."""
+    """Yield bwrap's arguments for ``/lib`` and ``/lib64``, where programs find their loader."""
     for link in ("/lib", "/lib64"):
         if Path(link).is_symlink():
             yield from ("--symlink", str(Path(link).readlink()), link)

@@ -1,4 +1,4 @@
-"""No sandbox: a plain process with the user's own rights. Asked for by name, never fallen back to."""
+"""No sandbox: a plain process with the user's rights. It must be named; ``auto`` never chooses it."""
 
 from collections.abc import Mapping
 
@@ -15,13 +15,13 @@ from evopolicygym.sandbox.program.plain import PlainPrograms
 
 
 class Backend:
-    """Policies in a plain process, for one's own code on one's own machine."""
+    """Policies in a plain process, for your own code on your own machine."""
 
     guarantees: frozenset[Guarantee] = frozenset()
     walls: frozenset[SandboxFeature] = frozenset()
 
     def findings(self) -> Mapping[str, str]:
-        """Say that nothing is enforced."""
+        """Return a warning that nothing is enforced."""
         return {"warning": "policies run with your own rights: scores of this level are unverified"}
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
@@ -29,5 +29,5 @@ class Backend:
         return ZygoteView(spawn(ground, control, environment), str(ground.policy), Confinement())
 
     def program_sandbox(self) -> ProgramSandbox:
-        """Return what starts an agent's program as a plain process, with a minimal environment and nothing else."""
+        """Return a sandbox that starts an agent's program as a plain process, with a minimal environment."""
         return PlainPrograms(confined=False)

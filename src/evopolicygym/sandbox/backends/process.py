@@ -1,7 +1,7 @@
-"""A plain process under resource limits, with Landlock and seccomp where the kernel has them; no namespaces.
+"""A plain process with resource limits, Landlock and seccomp, without namespaces.
 
-The policy's process sees the host's process table and shares its user; for code that one trusts not to attack. Its own
-process number is the machine's next one: it differs from episode to episode, and nothing at this level can help that.
+The policy's process sees the host's process table and has the host's user: for code that is trusted not to attack. Its
+process number is the machine's next one, so it differs from episode to episode.
 """
 
 import os
@@ -27,16 +27,16 @@ from evopolicygym.sandbox.seccomp import OPEN_FILES, OWN_PROCESS, policy_filter,
 MEBIBYTE = 1 << 20
 GROUP = "a control group"
 NICE = 5
-"""Policies come after us at a processor, and before an agent's program."""
+"""Niceness of policies: between ours and that of an agent's program."""
 THREADS = 256
-"""Processes and threads of one sandbox, the zygote's own among them; and the most threads of one policy, wherever no
-kernel counts them and its monitor does (``rollout/policy_monitor.py``)."""
-PLAINLY = ("-s", "-P", "-S", "-B")
-"""Arguments of a Python in a sandbox: no site, no user's packages, nothing written."""
+"""Most processes and threads of a sandbox, including the zygote's; and of a policy, if its monitor counts them
+(``rollout/policy_monitor.py``) instead of the kernel."""
+PYTHON_FLAGS = ("-s", "-P", "-S", "-B")
+"""Flags of a Python in a sandbox: no site, no user's packages, no bytecode files."""
 
 
 class Backend:
-    """Policies in a plain process that gives up what it can."""
+    """Policies in a confined process without namespaces."""
 
     guarantees = frozenset(Guarantee) - {
         Guarantee.HOST_NAMES_HIDDEN,
@@ -47,7 +47,7 @@ class Backend:
     walls = frozenset({SandboxFeature.LANDLOCK, SandboxFeature.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
-        """Return what the kernel and libseccomp offer here."""
+        """Return what the kernel and libseccomp enforce here."""
         root = "" if os.geteuid() else "; root without them still owns root's files, from which Landlock keeps it"
         return {
             "namespaces": "not used at this level",
@@ -76,7 +76,7 @@ class Backend:
         )
 
     def program_sandbox(self) -> ProgramSandbox:
-        """Return what takes an agent's program its privileges and holds it to limits; the host's files are its own."""
+        """Return a sandbox that drops an agent's program's privileges and limits it, but shows it the host's files."""
         return PlainPrograms(confined=True)
 
 
@@ -86,11 +86,11 @@ def spawn(
     environment: Mapping[str, str],
     group: ControlGroup | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """Start a zygote on the library's Python, in the ground's own directory and in a group, where there is."""
+    """Start a zygote on the library's Python in a worker's directory, and in a control group if there is one."""
     paths = {"PYTHONPATH": f"{ground.runtime}:{ground.packages}"}
-    line = [ground.library.python.program, *zygote_arguments(control)]
+    command = [ground.library.python.program, *zygote_arguments(control)]
     return subprocess.Popen(
-        group.joined_by(line[0], line) if group else line,
+        group.joined_by(command[0], command) if group else command,
         env={**environment, **paths},
         cwd=ground.root,
         stdin=subprocess.DEVNULL,
@@ -100,32 +100,32 @@ def spawn(
 
 
 def access_times_finding() -> str:
-    """Return in words what reading a library's file leaves on it where files are not mounted for a sandbox alone."""
+    """Return the finding on access times of files that sandboxes share."""
     if os.statvfs(os.__file__).f_flag & (os.ST_NOATIME | os.ST_RDONLY):
         return "not kept by the disk of the standard library"
     return "the disk of the standard library keeps the first reading of a day, which other policies can see"
 
 
 def zygote_arguments(control: int) -> list[str]:
-    """Return the arguments by which a Python becomes a zygote."""
-    return [*PLAINLY, "-m", "guest.zygote", str(control)]
+    """Return the arguments with which Python runs a zygote."""
+    return [*PYTHON_FLAGS, "-m", "guest.zygote", str(control)]
 
 
 def threads_finding(counted_by: str) -> str:
-    """Return in words what bounds the threads of a policy; nothing of the kernel's where nothing is named."""
+    """Return the finding on the limit of a policy's threads; ``counted_by`` names what counts them in the kernel."""
     how = f"counted by {counted_by}" if counted_by else "looked at every 0.05 s, as no control group could be made"
     return f"at most {THREADS}, {how}"
 
 
 def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
-    """Return what every backend but ``none`` has its policies give up.
+    """Return the confinement of policies with every backend but ``none``.
 
-    RLIMIT_NPROC is left alone: it counts per user, so one policy's threads would starve another's. Where each sandbox
-    is a user namespace, it counts there, and ``bubblewrap`` sets it. Signals that wait with their data count per user
-    too, so a policy may have none.
+    RLIMIT_NPROC is not set: it counts per user, so one policy's threads would starve another's. In a user namespace it
+    counts that namespace, so ``bubblewrap`` sets it. Pending signals with data count per user too, so a policy may have
+    none.
     """
     seconds = int(limits.load_s + limits.reset_s + limits.episode_s) + 1
-    amounts = {
+    resource_limits = {
         "RLIMIT_AS": limits.memory_mb * MEBIBYTE,
         "RLIMIT_CPU": seconds,
         "RLIMIT_FSIZE": 0,
@@ -135,5 +135,5 @@ def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
         "RLIMIT_MSGQUEUE": 0,
         "RLIMIT_SIGPENDING": 0,
     }
-    filtered = (policy_filter() or b"").hex()
-    return Confinement(amounts, tuple(readable), filtered, OWN_PROCESS, unprivileged=True)
+    program = (policy_filter() or b"").hex()
+    return Confinement(resource_limits, tuple(readable), program, OWN_PROCESS, unprivileged=True)

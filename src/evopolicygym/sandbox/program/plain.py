@@ -1,7 +1,4 @@
-"""An agent's program without namespaces: a process of its own session, with or without privileges and limits.
-
-What it sees is this machine, as its user does. A program in namespaces is not here but in ``enclosed.py``.
-"""
+"""An agent's program without namespaces: a process in a separate session, which sees this machine like its user."""
 
 import os
 import shutil
@@ -31,22 +28,22 @@ from evopolicygym.sandbox.seccomp import agent_filter
 
 @dataclass(frozen=True, slots=True)
 class PlainPrograms:
-    """Starts programs beside us, as ``base.ProgramSandbox`` has it; the host's files and network are theirs."""
+    """Starts programs with the host's files and network; a ``base.ProgramSandbox``."""
 
     confined: bool
-    """Whether a program has no privileges, and limits as in a sandbox."""
+    """Whether programs have no privileges, and limits as in namespaces."""
 
     @property
     def python(self) -> str:
-        """How a command calls a Python."""
+        """The Python executable."""
         return sys.executable
 
     def preflight(self, program: Program, hidden: Sequence[Path]) -> Mapping[str, str]:  # noqa: ARG002 - the contract's
-        """Return nothing: nothing is hidden."""
+        """Return no findings: nothing is hidden."""
         return {}
 
     def start(self, program: Program, endpoints: Mapping[int, Serve]) -> StartedProgram:
-        """Start a program; what answers it is served on ports of this machine's loopback that are free."""
+        """Start a program, with endpoints on free ports of this machine's loopback."""
         addresses: dict[str, str] = {}
         for serve in endpoints.values():
             addresses |= serve(socket.create_server(("127.0.0.1", 0)))
@@ -64,23 +61,23 @@ def plain(
     *,
     confined: bool = False,
 ) -> StartedProgram:
-    """Start a program without namespaces, in a session of its own; raise ``SandboxError`` where it can't be started.
+    """Start a program without namespaces, in a separate session; raise ``SandboxError`` if it can't be started.
 
-    Where it is ``confined``, it has no privileges, and limits as in a sandbox.
+    If it is ``confined``, it has no privileges, and limits as in namespaces.
     """
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "USER") if name in os.environ}
-    environment = {**kept, **({"HOME": str(home)} if home else {}), **addresses}
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "USER") if name in os.environ}
+    environment = {**inherited, **({"HOME": str(home)} if home else {}), **addresses}
     mark = next((f"{name}={address}" for name, address in addresses.items()), "").encode()
     if confined:
-        return _confined(command, workspace, environment, mark, fit_to_machine(limits), home)
+        return _start_confined(command, workspace, environment, mark, fit_to_machine(limits), home)
     try:
-        process = _by_itself(command, workspace, environment)
+        process = _start_session(command, workspace, environment)
     except OSError as error:
         raise SandboxError(f"The agent's program {command[0]!r} can't be started: {error.strerror}.") from error
     return StartedProgram(process, process.pid, None, mark, Watch(workspace, limits, None, home))
 
 
-def _confined(
+def _start_confined(
     command: Sequence[str],
     workspace: Path,
     environment: Mapping[str, str],
@@ -88,34 +85,36 @@ def _confined(
     limits: AgentLimits,
     home: Path | None,
 ) -> StartedProgram:
-    """Start a program that first gives up what a plain process can."""
+    """Start a program that first drops its privileges and sets its limits."""
     if not shutil.which(os.path.join(workspace, command[0]) if "/" in command[0] else command[0]):  # noqa: PTH118 - a word
         raise SandboxError(f"The agent's program {command[0]!r} can't be started: there is no such program.")
     group = cgroup.make(limits.processes, limits.memory_mb)
     ours, theirs = socket.socketpair()
-    given_up = Confinement(seccomp=(agent_filter() or b"").hex(), unprivileged=True)
-    asked = {
+    confinement = Confinement(seccomp=(agent_filter() or b"").hex(), unprivileged=True)
+    orders = {
         **stub_orders(theirs, (), resource_limits(limits, namespaced=False), ()),
-        "confinement": asdict(given_up),
+        "confinement": asdict(confinement),
         "lockdown": str(files("evopolicygym.rollout.guest") / "lockdown.py"),
     }
-    line = [sys.executable, *stub_arguments(asked), *command]
+    line = [sys.executable, *stub_arguments(orders), *command]
     try:
         with ours, theirs:
             joining = group.joined_by(line[0], line) if group else line
-            process = _by_itself(joining, workspace, environment, theirs.fileno())
+            process = _start_session(joining, workspace, environment, theirs.fileno())
             theirs.close()
             with killed_on_failure(process):
-                held = finish_handshake(ours, (), lambda held: limit_findings(held, limits, group, namespaced=False))
+                findings = finish_handshake(
+                    ours, (), lambda report: limit_findings(report, limits, group, namespaced=False)
+                )
     except BaseException:
         if group:
             group.remove(GONE_S)
         raise
     watch = Watch(workspace, limits, None if group else ProcessGroup(mark=mark), home)
-    return StartedProgram(process, process.pid, None, mark, watch, group, held)
+    return StartedProgram(process, process.pid, None, mark, watch, group, findings)
 
 
-def _by_itself(
+def _start_session(
     line: Sequence[str], workspace: Path, environment: Mapping[str, str], *inherited: int
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(

@@ -1,14 +1,13 @@
-"""A workplace that stays: commands are executed in it, one after another or at once, while its caller goes on.
+"""A workplace in an agent program's sandbox, in which commands are executed, one after another or concurrently.
 
     with StandingWorkplace(program_sandbox(isolation), program, endpoints) as workplace:
-        done = workplace.execute(["bash", "-c", "./judge info"], limit_s=60.0)  # waits; what is printed is kept
+        done = workplace.execute(["bash", "-c", "./judge info"], limit_s=60.0)  # waits, and returns the output
         shell = workplace.start(["bash"], hear=show, terminal=Terminal(24, 80))  # a shell for a person
         shell.send(b"ls ")
         shell.wait()
 
-What the commands share is what one program of an agent's would have: ``/workspace``, a home, ``/tmp``, the judge's
-address, the limits, and all of them are gone when the workplace is left. ``agents/kit/program.py`` opens the one
-of a run's agent. ``inside/execute.py`` starts commands inside.
+The commands share ``/workspace``, a home, ``/tmp``, the judge's address and the limits of an agent's program. All end
+when the workplace is closed. ``inside/execute.py`` starts them in the sandbox.
 """
 
 import base64
@@ -31,23 +30,23 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.base import Program, ProgramSandbox, RunningProgram, Serve
 
 EXECUTE_PORT = 8702
-"""Where commands come from, inside a sandbox that has a network of its own."""
+"""Port on which the sandbox receives commands, if it has its own network."""
 EXECUTE_VARIABLE = "EVOPOLICYGYM_EXECUTE"
 CONNECT_S = 30.0
 SEND_S = 30
-"""Seconds after which a workplace that takes nothing counts as lost."""
-LONGEST_LINE = 1 << 20
+"""Seconds after which a workplace that reads nothing counts as lost."""
+MAX_LINE = 1 << 20
 CHUNK = 256 << 10
-"""The most bytes of input in one line."""
+"""Most bytes of input in a line."""
 MOST_BYTES = 10 << 20
-"""What is kept of each stream, unless another amount is given."""
+"""Default limit of each stream that is kept."""
 STDOUT, STDERR = "stdout", "stderr"
 Hear = Callable[[str, bytes], object]
-"""Called with what a command prints as it comes: ``stdout`` or ``stderr``, and the bytes. It holds up all commands."""
+"""Called with output of a command as it arrives: ``stdout`` or ``stderr``, and the bytes. It blocks all commands."""
 
 
 class Terminal(NamedTuple):
-    """The size of the terminal that a command gets in place of pipes; what it prints is then all ``stdout``."""
+    """The size of a command's terminal, which replaces its pipes; all output is then ``stdout``."""
 
     rows: int
     columns: int
@@ -55,86 +54,86 @@ class Terminal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How a command went that was waited for."""
+    """The result of a command."""
 
     code: int
-    """Its exit code; of one that a signal ended, 128 and the signal's number, as in a shell."""
+    """Its exit code; after a signal, 128 and the signal's number, as in a shell."""
     stdout: bytes
     stderr: bytes
     cut: frozenset[str] = frozenset()
-    """The streams of which only the beginning is kept; the command was killed then."""
+    """Streams that exceeded the limit, which killed the command; only their start is kept."""
 
 
 @dataclass(slots=True)
-class Printed:
-    """What a command prints, up to so many bytes of each stream."""
+class OutputBuffer:
+    """The output of a command, up to a limit of each stream."""
 
     most_bytes: int
-    kept: dict[str, bytearray] = field(default_factory=lambda: {STDOUT: bytearray(), STDERR: bytearray()})
+    streams: dict[str, bytearray] = field(default_factory=lambda: {STDOUT: bytearray(), STDERR: bytearray()})
     cut: set[str] = field(default_factory=set)
-    full: Callable[[], object] = lambda: None
-    """Called when a stream prints more than is kept."""
+    on_full: Callable[[], object] = lambda: None
+    """Called when a stream exceeds the limit."""
 
-    def hear(self, stream: str, data: bytes) -> None:
-        """Keep what there is room for."""
-        room = self.most_bytes - len(self.kept[stream])
-        self.kept[stream] += data[:room]
+    def add(self, stream: str, data: bytes) -> None:
+        """Add output up to the limit."""
+        room = self.most_bytes - len(self.streams[stream])
+        self.streams[stream] += data[:room]
         if len(data) > room and stream not in self.cut:
             self.cut.add(stream)
-            self.full()
+            self.on_full()
 
     def execution(self, code: int) -> Execution:
-        """Return how the command went that printed this."""
-        return Execution(code, bytes(self.kept[STDOUT]), bytes(self.kept[STDERR]), frozenset(self.cut))
+        """Return the result of the command, given its exit code."""
+        return Execution(code, bytes(self.streams[STDOUT]), bytes(self.streams[STDERR]), frozenset(self.cut))
 
 
 class WorkplaceLost(SandboxError):
-    """What runs the commands of a workplace is gone, such as by a command that killed it; the workplace is over."""
+    """The process that runs a workplace's commands is gone, such as killed by a command; the workplace is closed."""
 
 
 class RunningCommand:
-    """A command that was started in a workplace. What it prints is heard by whom ``start`` was given."""
+    """A command in a workplace."""
 
-    def __init__(self, number: int, say: Callable[[Mapping[str, Any]], None], hear: Hear) -> None:
+    def __init__(self, number: int, send_message: Callable[[Mapping[str, Any]], None], hear: Hear) -> None:
         self.end: Future[int] = Future()
-        """Its exit code, once it is over; an ``OSError`` where it can't be started, or ``WorkplaceLost``."""
+        """Its exit code when it has ended; an ``OSError`` if it can't be started, or ``WorkplaceLost``."""
         self.hear = hear
-        self._number, self._say = number, say
+        self._number, self._send_message = number, send_message
 
     def send(self, data: bytes) -> None:
-        """Have it read this from its input or its terminal; nothing where it is over."""
+        """Send data to its input or its terminal; ignored after its end."""
         for first in range(0, len(data), CHUNK):
             self._do("input", data=base64.b64encode(data[first : first + CHUNK]).decode())
 
     def end_input(self) -> None:
-        """Let it read nothing more."""
+        """Close its input."""
         self._do("end_input")
 
     def resize(self, terminal: Terminal) -> None:
-        """Tell its terminal how large it is now."""
+        """Set the size of its terminal."""
         self._do("resize", terminal=terminal)
 
     def kill(self) -> None:
-        """Kill it with all of its session; what it moved to another one goes on."""
+        """Kill all processes of its session."""
         self._do("kill")
 
     def wait(self, limit_s: float | None = None) -> int:
-        """Return its exit code once it is over; of one that a signal ended, 128 and the signal's number.
+        """Return its exit code when it has ended; after a signal, 128 and the signal's number.
 
-        Raises ``TimeoutError`` where it isn't over in time (it goes on), ``FileNotFoundError``, ``PermissionError``
-        or another ``OSError`` where it can't be started, and ``WorkplaceLost``.
+        Raises ``TimeoutError`` if it hasn't ended in time (it goes on), ``FileNotFoundError``, ``PermissionError`` or
+        another ``OSError`` if it can't be started, and ``WorkplaceLost``.
         """
         return self.end.result(limit_s)
 
     def _do(self, do: str, **fields: object) -> None:
         if not self.end.done():
-            self._say({"do": do, "number": self._number, **fields})
+            self._send_message({"do": do, "number": self._number, **fields})
 
 
 class StandingWorkplace:
-    """A place where an agent's program could work, in which commands are executed instead.
+    """Executes commands in an agent program's sandbox.
 
-    Commands may be started by any thread. Nothing of them is left when the workplace is.
+    Commands may be started by any thread. All their processes end with the workplace.
     """
 
     def __init__(
@@ -144,13 +143,13 @@ class StandingWorkplace:
         endpoints: Mapping[int, Serve] = MappingProxyType({}),
         hidden: Sequence[Path] = (),
     ) -> None:
-        """Have it be the workplace of ``program``, with endpoints by their ports inside.
+        """Prepare the sandbox of ``program``, with endpoints by their ports inside.
 
-        The program is looked for, and not started. Entering raises ``SandboxError`` where it isn't there, where a path
-        of ``hidden`` could be seen, or where the workplace can't be made.
+        The program must exist, and is not started. Entering raises ``SandboxError`` if it is not found, a path of
+        ``hidden`` is visible, or the sandbox can't be created.
         """
         self._sandbox, self._program, self._endpoints, self._hidden = sandbox, program, endpoints, hidden
-        self._found: Mapping[str, str] = {}
+        self._preflight: Mapping[str, str] = {}
         self._running: RunningProgram | None = None
         self._channel: socket.socket | None = None
         self._commands: dict[int, RunningCommand] = {}
@@ -159,27 +158,27 @@ class StandingWorkplace:
         self._listener: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        listening: list[socket.socket] = []
+        listeners: list[socket.socket] = []
 
         def serve(listener: socket.socket) -> Mapping[str, str]:
-            listening.append(listener)
+            listeners.append(listener)
             host, port = listener.getsockname()
             return {EXECUTE_VARIABLE: f"{host}:{port}"}
 
         script = (files("evopolicygym.sandbox.program") / "inside" / "execute.py").read_text(encoding="utf-8")
-        # What the program's command names is seen inside as if it were started; nobody reads these arguments.
+        # The program's command is appended so that the files that it names are visible; the script ignores it.
         command = (self._sandbox.python, "-I", "-c", script, *self._program.command)
         program = replace(self._program, command=command)
-        self._found = self._sandbox.preflight(self._program, self._hidden)
+        self._preflight = self._sandbox.preflight(self._program, self._hidden)
         try:
             self._running = self._sandbox.start(program, {**self._endpoints, EXECUTE_PORT: serve})
-            listening[0].settimeout(CONNECT_S)
-            self._channel, _ = listening[0].accept()  # the only one: before any command could connect
+            listeners[0].settimeout(CONNECT_S)
+            self._channel, _ = listeners[0].accept()  # the only connection, before any command could connect
         except OSError as error:
-            self._leave()
+            self._close()
             raise SandboxError(f"No commands can be executed in the workplace: {error}") from error
         finally:
-            for listener in listening:
+            for listener in listeners:
                 listener.close()
         self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_S, 0))
         self._listener = threading.Thread(target=self._listen, args=(self._channel,), name="workplace", daemon=True)
@@ -187,25 +186,25 @@ class StandingWorkplace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
+        self._close()
 
     @property
     def python(self) -> str:
-        """How a command calls a Python."""
+        """The Python executable in the sandbox."""
         return self._sandbox.python
 
     @property
     def findings(self) -> Mapping[str, str]:
-        """What was found to keep the commands in, by name."""
-        return {**self._found, **(self._running.findings if self._running else {})}
+        """What is enforced on the commands, by name."""
+        return {**self._preflight, **(self._running.findings if self._running else {})}
 
     @property
     def lost(self) -> bool:
-        """Whether it is over: every further command would raise ``WorkplaceLost``."""
+        """Whether it is closed: every further command raises ``WorkplaceLost``."""
         return self._lost.is_set()
 
     def limit_exceeded(self) -> str:
-        """Return in a sentence which limit the commands passed together; empty where none. Ask a few times a second."""
+        """Return a sentence with the limit that the commands exceed together; empty if none. Call it regularly."""
         return self._running.limit_exceeded() if self._running else ""
 
     def start(
@@ -217,23 +216,23 @@ class StandingWorkplace:
         environment: Mapping[str, str] | None = None,
         terminal: Terminal | None = None,
     ) -> RunningCommand:
-        """Start a command; it runs beside others.
+        """Start a command, concurrently with others.
 
         Args:
-            command: The program, looked for on the workplace's ``PATH``, and its arguments; no shell is between.
-            hear: Called with what it prints, as it comes.
-            directory: Where it runs; relative to ``/workspace``, which is also the default.
+            command: The program, searched on the workplace's ``PATH``, and its arguments, without a shell.
+            hear: Called with its output as it arrives.
+            directory: Its working directory, relative to ``/workspace``, the default.
             environment: Variables besides those of the workplace.
-            terminal: The size of the terminal that it gets; None for pipes.
+            terminal: The size of its terminal; None for pipes.
 
-        Raises ``WorkplaceLost``. That it can't be started is said by its ``wait``.
+        Raises ``WorkplaceLost``. If it can't be started, its ``wait`` raises.
         """
         with self._lock:
             number = next(self._numbers)
-            started = RunningCommand(number, self._say, hear)
-            self._commands[number] = started
+            running = RunningCommand(number, self._send, hear)
+            self._commands[number] = running
         try:
-            self._say(
+            self._send(
                 {
                     "do": "start",
                     "number": number,
@@ -246,7 +245,7 @@ class StandingWorkplace:
         except WorkplaceLost:
             self._commands.pop(number, None)
             raise
-        return started
+        return running
 
     def execute(
         self,
@@ -258,16 +257,14 @@ class StandingWorkplace:
         limit_s: float | None = None,
         most_bytes: int = MOST_BYTES,
     ) -> Execution:
-        """Execute a command that reads ``data`` and return how it went, with so many bytes of each stream.
+        """Execute a command with ``data`` as its input; return its result, with at most ``most_bytes`` of each stream.
 
-        Raises ``TimeoutError`` where it isn't over in time, with all of its session killed, ``OSError`` where it can't
-        be started, and ``WorkplaceLost``.
+        Raises ``TimeoutError`` if it hasn't ended in time (its session is killed), ``OSError`` if it can't be started,
+        and ``WorkplaceLost``.
         """
-        running, printed = self.begin(
-            command, data, directory=directory, environment=environment, most_bytes=most_bytes
-        )
+        running, output = self.begin(command, data, directory=directory, environment=environment, most_bytes=most_bytes)
         try:
-            return printed.execution(running.wait(limit_s))
+            return output.execution(running.wait(limit_s))
         except BaseException:
             with suppress(WorkplaceLost):
                 running.kill()
@@ -281,18 +278,18 @@ class StandingWorkplace:
         directory: str = "",
         environment: Mapping[str, str] | None = None,
         most_bytes: int = MOST_BYTES,
-    ) -> tuple[RunningCommand, Printed]:
-        """Begin what ``execute`` does, and return the command and what it prints, for who waits in another way."""
-        printed = Printed(most_bytes)
-        running = self.start(command, printed.hear, directory=directory, environment=environment)
-        printed.full = running.kill
-        if printed.cut:  # already
+    ) -> tuple[RunningCommand, OutputBuffer]:
+        """Start a command like ``execute``; return it and its output, for callers that wait otherwise."""
+        output = OutputBuffer(most_bytes)
+        running = self.start(command, output.add, directory=directory, environment=environment)
+        output.on_full = running.kill
+        if output.cut:  # before on_full was set
             running.kill()
         running.send(data)
         running.end_input()
-        return running, printed
+        return running, output
 
-    def _say(self, line: Mapping[str, Any]) -> None:
+    def _send(self, line: Mapping[str, Any]) -> None:
         data = json.dumps(line).encode() + b"\n"
         with self._lock:
             if self._channel is not None and not self.lost:
@@ -302,34 +299,34 @@ class StandingWorkplace:
                     self._lost.set()
                 else:
                     return
-        raise WorkplaceLost("The workplace is gone, with all that ran in it.")
+        raise WorkplaceLost("The workplace and all its processes are gone.")
 
     def _listen(self, channel: socket.socket) -> None:
-        """Pass on what the commands print, until the workplace is over. What says it may be anybody inside by now."""
+        """Pass on the output of commands until the workplace ends. Messages are untrusted: a command may send them."""
         with suppress(OSError, ValueError, KeyError, TypeError), channel.makefile("rb") as lines:
-            while (line := lines.readline(LONGEST_LINE)).endswith(b"\n"):
-                self._take(strict_json.decode(line))
+            while (line := lines.readline(MAX_LINE)).endswith(b"\n"):
+                self._handle(strict_json.decode(line))
         self._lost.set()
         for command in list(self._commands.values()):
             if not command.end.done():
-                command.end.set_exception(WorkplaceLost("The workplace is gone, and the command with it."))
+                command.end.set_exception(WorkplaceLost("The workplace and the command are gone."))
         self._commands.clear()
 
-    def _take(self, said: Mapping[str, Any]) -> None:
-        command = self._commands.get(said["number"])
+    def _handle(self, message: Mapping[str, Any]) -> None:
+        command = self._commands.get(message["number"])
         if command is None:
             return
-        if "stream" in said:
-            stream = STDERR if said["stream"] == STDERR else STDOUT
-            command.hear(stream, base64.b64decode(said["data"], validate=True))
+        if "stream" in message:
+            stream = STDERR if message["stream"] == STDERR else STDOUT
+            command.hear(stream, base64.b64decode(message["data"], validate=True))
             return
-        self._commands.pop(said["number"])
-        if "end" in said:
-            command.end.set_result(int(said["end"]))
+        self._commands.pop(message["number"])
+        if "end" in message:
+            command.end.set_result(int(message["end"]))
         else:
-            command.end.set_exception(OSError(int(said["refused"]), str(said["reason"]), said["file"]))
+            command.end.set_exception(OSError(int(message["refused"]), str(message["reason"]), message["file"]))
 
-    def _leave(self) -> None:
+    def _close(self) -> None:
         self._lost.set()
         running, self._running = self._running, None
         if running is not None:

@@ -1,7 +1,7 @@
-"""A started program, with all that it starts: its stub's handshake, its limits, and its end.
+"""A started program and its processes: the handshake with its stub, its limits, and its termination.
 
-A stub (``inside/stub.py``) runs where the program will: it gives up what it is asked to, reports what holds, and
-becomes the program.
+A stub (``inside/stub.py``) runs in the sandbox: it drops rights as ordered, reports its limits and rights, and becomes
+the program.
 """
 
 import contextlib
@@ -25,40 +25,40 @@ from evopolicygym.sandbox.limits import NICE, ProcessGroup, Watch
 from evopolicygym.sandbox.overlays import Layers
 
 GONE_S = 10.0
-"""Seconds within which killed processes must be gone."""
+"""Seconds in which killed processes must be gone."""
 EMPTY_LOOKS, LOOK_S = 2, 0.02
-"""How often in a row nothing must be found of a program that no namespace ends, and the seconds between."""
+"""Number of searches in a row that must find no process of a program without a namespace, and the pause between."""
 HANDSHAKE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class StartedProgram:
-    """A program at work, as ``base.RunningProgram`` has it."""
+    """A running program; a ``base.RunningProgram``."""
 
     process: "subprocess.Popen[bytes]"
-    """Its stdout and stderr come out of ``process.stdout``."""
+    """Its ``stdout`` has the program's stdout and stderr."""
     group: int
-    """Its process group, as this side numbers it."""
+    """Its process group, as numbered on the host."""
     init: int | None
-    """A descriptor of the first process of its namespace; None where it has none."""
+    """A descriptor of the first process of its pid namespace; None without a namespace."""
     mark: bytes
-    """What its environment holds and no other program's does; empty where that is not needed."""
+    """Bytes that only its environment has; empty if they aren't needed."""
     watch: Watch
-    """Knows when it goes over a limit that is looked after from outside."""
+    """Measures the limits that the kernel doesn't enforce."""
     control_group: ControlGroup | None = None
     findings: Mapping[str, str] = field(default_factory=dict)
-    """What was found to hold it in, by name."""
+    """What is enforced on it, by name."""
     layers: Layers | None = None
-    """Where the layers of its overlays lie for as long as it runs."""
+    """Layers of its overlays, which live as long as it."""
 
     def limit_exceeded(self) -> str:
-        """Return in a sentence which limit it passed; empty where none."""
+        """Return a sentence with the limit that it exceeded; empty if none."""
         return self.watch.limit_exceeded()
 
     def terminate(self, grace_s: float) -> None:
-        """Ask it to end, kill what is left after the grace, and return once nothing of it runs.
+        """Ask the program to end, kill its processes after the grace period, and return when none is left.
 
-        Raises ``SandboxError`` where something of it can't be ended.
+        Raises ``SandboxError`` if a process can't be killed.
         """
         try:
             self._end(grace_s)
@@ -84,7 +84,7 @@ class StartedProgram:
             _signal_group(self.group, signal.SIGKILL)
             kill_marked(self.mark)
             return
-        # The first process of a namespace ends only after the kernel has ended and reaped every other.
+        # The first process of a namespace ends only after the kernel has killed and reaped all others.
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.init, signal.SIGKILL)
         gone, _, _ = select.select([self.init], [], [], GONE_S)
@@ -99,55 +99,55 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 
 
 def kill_marked(mark: bytes) -> None:
-    """Kill every process whose environment holds the mark, also what has left its group by a session of its own.
+    """Kill every process with the mark in its environment, whatever its process group.
 
-    A process that is just starting another program shows no environment for a moment, so none must be found twice.
+    A process that starts another program has no environment for a moment, so two searches in a row must find none.
     """
     empty = 0
     while mark and empty < EMPTY_LOOKS:
-        found = list(ProcessGroup(mark=mark)())
-        for process in found:
+        processes = list(ProcessGroup(mark=mark)())
+        for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(Path(process).name), signal.SIGKILL)
-        empty = 0 if found else empty + 1
+        empty = 0 if processes else empty + 1
         sleep(LOOK_S)
 
 
 def stub_orders(
     channel: socket.socket, ports: Iterable[int], amounts: Mapping[str, tuple[int, int]], sizes: Iterable[str]
 ) -> dict[str, Any]:
-    """Return what a stub is asked to do."""
-    at = {"channel": channel.fileno(), "ports": list(ports), "sizes": list(sizes)}
-    return {**at, "limits": amounts, "nice": NICE, "confinement": None}
+    """Return the orders for a stub."""
+    places = {"channel": channel.fileno(), "ports": list(ports), "sizes": list(sizes)}
+    return {**places, "limits": amounts, "nice": NICE, "confinement": None}
 
 
-def stub_arguments(asked: Mapping[str, Any]) -> list[str]:
-    """Return the arguments by which a Python becomes a stub that does what it is asked."""
+def stub_arguments(orders: Mapping[str, Any]) -> list[str]:
+    """Return the arguments with which Python runs a stub."""
     text = (files("evopolicygym.sandbox.program") / "inside" / "stub.py").read_text(encoding="utf-8")
-    return ["-I", "-c", text, json.dumps(asked)]
+    return ["-I", "-c", text, json.dumps(orders)]
 
 
 @contextlib.contextmanager
 def killed_on_failure(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """End a process that doesn't get as far as it should; what it printed says why."""
+    """Kill a process if the block fails; raise ``SandboxError`` with its output."""
     try:
         yield
     except (OSError, ValueError, KeyError, IndexError, SandboxError) as error:
         process.kill()
         output, _ = process.communicate()
         reason = output.decode("utf-8", "replace").strip()[-500:]
-        raise SandboxError(f"The agent's workplace could not be made: {reason or error}") from error
+        raise SandboxError(f"The sandbox of the agent's program can't be created: {reason or error}") from error
 
 
 def finish_handshake(
-    ours: socket.socket, endpoints: Sequence[Serve], found: Callable[[Mapping[str, Any]], Mapping[str, str]]
+    ours: socket.socket, endpoints: Sequence[Serve], check: Callable[[Mapping[str, Any]], Mapping[str, str]]
 ) -> Mapping[str, str]:
-    """Have a stub's endpoints served, and let the stub become the program; return what was found to hold it in."""
+    """Check a stub's report, serve its endpoints, and let it become the program; return the findings of ``check``."""
     ours.settimeout(HANDSHAKE_S)
     answer, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, len(endpoints))
-    held = found(json.loads(answer))
+    findings = check(json.loads(answer))
     environment: dict[str, str] = {}
     for serve, descriptor in zip(endpoints, descriptors, strict=True):
         environment |= serve(socket.socket(fileno=descriptor))
     ours.sendall(json.dumps(environment).encode() + b"\n")
-    return held
+    return findings

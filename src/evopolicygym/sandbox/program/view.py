@@ -1,7 +1,7 @@
-"""What an agent's program sees of this machine: the words for bwrap that lay it out.
+"""The files that an agent's program sees of this machine, as bwrap's arguments.
 
-Its workspace, a system with a Python, what its command names by absolute path; no simulator, nothing else of the host.
-``enclosed.py`` starts and stops it.
+They are its workspace, a system with a Python, and the files that its command names by absolute path, without
+simulators.
 """
 
 import ast
@@ -18,13 +18,13 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.host import python_program
 from evopolicygym.sandbox.overlays import DEVICES, Overlays, why_shared
 from evopolicygym.sandbox.packages import policy_library
-from evopolicygym.sandbox.simulators import SimulatorPlaces, first_of, hidden_modules, is_one, search
+from evopolicygym.sandbox.simulators import SimulatorPlaces, find_first, hidden_modules, is_module, search
 
 WORKSPACE, HOME = "/workspace", "/home/agent"
 PYTHON = "/opt/policy"
-"""Where the Python lies that policies have, with what they may import, as a virtual environment."""
+"""A virtual environment with the Python and the packages of policies."""
 PACKAGES = "packages"
-"""The directory of a workspace that holds what policies may import, where a run names more than all may."""
+"""Directory of a workspace with the packages of policies, if the run names any."""
 PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 ROOT_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 SYSTEM_PLACES = ("/usr", "/proc", "/dev", "/sys")
@@ -33,22 +33,22 @@ CONFIGURATION = (
     "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf",
     "pki/ca-trust/extracted",
 )  # fmt: skip
-"""Of ``/etc``: what programs need to find libraries, each other, and certificates, and to know the system; no key."""
+"""Entries of ``/etc`` that programs need to find libraries, programs and certificates, without keys."""
 ACCOUNTS = {
     "passwd": f"agent:x:1000:1000:agent:{HOME}:/bin/sh\n",
     "group": "agent:x:1000:\n",
     "hosts": "127.0.0.1 localhost\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
-"""The rest of ``/etc``: nothing of the host's users and names."""
+"""Other files of ``/etc``, without users and names of the host."""
 SCRATCH = ("/tmp", "/var/tmp", HOME)  # noqa: S108 - the sandbox's own
-LARGEST_COPY = 64 << 20
-"""Bytes of a file that a program is given a copy of; a larger one is shown as it is."""
-MOST_LAID_OUT = 2000
-"""Entries of directories that are laid out again; bwrap takes no more than 9000 words."""
+MAX_COPY = 64 << 20
+"""Largest file that is copied for a program, in bytes; a larger one is mounted directly."""
+MAX_REMOUNTED = 2000
+"""Most entries of directories that are mounted one by one; bwrap accepts at most 9000 arguments."""
 SHARED_MEMORY, SHARED_MEMORY_BYTES = "/dev/shm", 256 << 20  # noqa: S108 - as above
 MOST_FILES, MOST_BYTES = 500, 1 << 20
-"""The most modules that are found beside a script, and the largest file whose imports are read."""
+"""Most modules beside a script, and the largest file whose imports are read."""
 
 
 def words(
@@ -60,75 +60,74 @@ def words(
     packages: Sequence[str] = (),
     overlays: Overlays | None = None,
 ) -> Iterator[str]:
-    """Yield the words that lay out what a command's program sees; its home and ``/tmp`` hold so many bytes each.
+    """Yield bwrap's arguments for the files of a command's program; ``scratch_bytes`` limits its home and ``/tmp``.
 
-    Its home is a directory of this machine where one is given; no file of ``modules`` is seen. ``python3`` is the
-    Python that policies have, with what they may import: numpy and scipy, and ``packages`` besides. What it sees are
-    files of its own where there are ``overlays``, else the machine's.
+    ``home`` is a directory of this machine; None: a temporary home. Files of ``modules`` are hidden. ``python3`` is the
+    Python of policies, with numpy, scipy and ``packages``. With ``overlays`` the files are private.
     """
     trees = _trees(command, modules)
-    shown = _Shown(overlays, searched(command, modules))
-    yield from _system(shown)
-    for place in SCRATCH:
-        yield from ("--size", str(scratch_bytes), "--tmpfs", place)
+    mounter = _Mounter(overlays, searched(command, modules))
+    yield from _system(mounter)
+    for path in SCRATCH:
+        yield from ("--size", str(scratch_bytes), "--tmpfs", path)
     if home is not None:
         yield from ("--bind", str(home.absolute()), HOME)
     yield from ("--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", SHARED_MEMORY, "--remount-ro", "/dev")
     for tree in trees:
-        yield from shown.words(tree, tree)
-    yield from _without_hidden(shown.laid_out_again())
+        yield from mounter.words(tree, tree)
+    yield from _remount_without_hidden(mounter.direct_trees())
     yield from ("--ro-bind", str(workspace), WORKSPACE)
     for name in (SYSTEM, NOTES):
         if (workspace / name).is_dir():
             yield from ("--bind", str(workspace / name), f"{WORKSPACE}/{name}")
-    yield from _python(packages, shown)
-    yield from _packages(packages, shown)
+    yield from _python(packages, mounter)
+    yield from _packages(packages, mounter)
     yield from ("--remount-ro", "/", "--chdir", WORKSPACE)
-    path = dict.fromkeys((f"{PYTHON}/bin", *search_path()))
-    for name, value in (("PATH", ":".join(path)), ("HOME", HOME), ("LANG", "C.UTF-8")):
+    directories = dict.fromkeys((f"{PYTHON}/bin", *search_path()))
+    for name, value in (("PATH", ":".join(directories)), ("HOME", HOME), ("LANG", "C.UTF-8")):
         yield from ("--setenv", name, value)
 
 
 @dataclass(slots=True)
-class _Shown:
-    """Shows files of the machine, as overlays and copies where that works, less what is hidden in them."""
+class _Mounter:
+    """Mounts files of the machine without hidden ones: as overlays and copies if possible, else directly."""
 
     overlays: Overlays | None
-    found: Mapping[str, SimulatorPlaces]
-    """What is hidden in each tree that was searched."""
-    bound: list[str] = field(default_factory=list)
-    """The trees that are shown as they are."""
+    simulators: Mapping[str, SimulatorPlaces]
+    """Simulators in each tree that was searched."""
+    direct: list[str] = field(default_factory=list)
+    """Trees that are mounted directly."""
 
     def words(self, source: str, target: str) -> Iterator[str]:
-        """Yield the words that show a tree."""
-        found = self.found.get(source)
-        if self.overlays is None or not self._is_own(source):
-            self.bound.append(source)
+        """Yield bwrap's arguments for a tree."""
+        places = self.simulators.get(source)
+        if self.overlays is None or not self._can_be_private(source):
+            self.direct.append(source)
             yield from ("--ro-bind", source, target)
-        elif found and Path(source).is_dir():
-            hidden = {os.path.relpath(directory, source): names for directory, names in found.hidden.items()}
+        elif places and Path(source).is_dir():
+            hidden = {os.path.relpath(directory, source): names for directory, names in places.hidden.items()}
             yield from self.overlays.words(source, target, hidden)
         else:
             yield from self.overlays.shown(source, target)
 
-    def laid_out_again(self) -> Iterator[SimulatorPlaces]:
-        """Yield what is hidden in trees that are shown as they are."""
-        return (self.found[tree] for tree in self.bound if tree in self.found)
+    def direct_trees(self) -> Iterator[SimulatorPlaces]:
+        """Yield the simulators in trees that are mounted directly."""
+        return (self.simulators[tree] for tree in self.direct if tree in self.simulators)
 
-    def _is_own(self, source: str) -> bool:
-        """Return whether a tree can be an overlay, or a file is small enough to be copied."""
+    def _can_be_private(self, source: str) -> bool:
+        """Return whether a directory can be an overlay, or a file is small enough for a copy."""
         path = Path(source)
-        return not why_shared(source) if path.is_dir() else path.stat().st_size <= LARGEST_COPY
+        return not why_shared(source) if path.is_dir() else path.stat().st_size <= MAX_COPY
 
 
 def search_path() -> tuple[str, ...]:
-    """Return where programs are looked for; this Python's own directory where the system has no Python."""
+    """Return the directories of programs, including this Python's if the system has no Python."""
     own = () if _system_has_python() else (f"{sys.base_prefix}/bin",)
     return (*own, *PATH)
 
 
 def python_of(command: Sequence[str]) -> str | None:
-    """Return the Python that a command starts by absolute path, itself or by its first line; None where none."""
+    """Return the Python that a command starts by absolute path, directly or by a script's first line, if any."""
     if not command or not Path(command[0]).is_absolute():
         return None
     if Path(command[0]).name.startswith("python"):
@@ -138,9 +137,9 @@ def python_of(command: Sequence[str]) -> str | None:
 
 
 def launched(program: Path) -> tuple[str, ...]:
-    """Return the words that start an installed program by where it really lies, so that its packages are seen with it.
+    """Return the command of an installed program by its real path, so that its packages are visible too.
 
-    Where it needs Node, that is the one beside it, else the one on the PATH.
+    If it needs Node, that is the one beside it, else the one on the PATH.
     """
     real = Path(os.path.realpath(program))
     if not node_packages(real):
@@ -153,31 +152,28 @@ def launched(program: Path) -> tuple[str, ...]:
 
 
 def node_packages(program: Path) -> str:
-    """Return the outermost ``node_modules`` in which a program lies; empty where it lies in none."""
+    """Return the outermost ``node_modules`` above a program; empty if there is none."""
     above = [parent for parent in program.parents if parent.name == "node_modules"]
     return str(above[-1]) if above else ""
 
 
 def _trees(command: Sequence[str], modules: Sequence[str]) -> list[str]:
-    """Return the paths to be seen as they are: those that the command names, and what its scripts and Python need.
-
-    Of what its scripts import from beside them, none of ``modules``.
-    """
-    named = [word for word in command if Path(word).is_absolute() and Path(word).exists()]
+    """Return the paths that the command names, and those that its scripts and Python need, except ``modules``."""
+    paths = [word for word in command if Path(word).is_absolute() and Path(word).exists()]
     beside = modules_beside(command)
-    named += [str(path) for path in beside if not (is_one(path, modules) or first_of(path, modules))]
-    named += [packages for word in named if (packages := node_packages(Path(word)))]
+    paths += [str(path) for path in beside if not (is_module(path, modules) or find_first(path, modules))]
+    paths += [packages for word in paths if (packages := node_packages(Path(word)))]
     if command and (interpreter := _interpreter(Path(command[0]))):
-        named.append(interpreter)
+        paths.append(interpreter)
     if python := python_of(command):
-        named += _prefixes(Path(python))
-    named += dict.fromkeys((sys.base_prefix, os.path.realpath(sys.base_prefix)))
-    shown = {os.path.normpath(path) for path in named}
-    return sorted(path for path in shown if not _is_there(path) and not _is_within(path, shown))
+        paths += _prefixes(Path(python))
+    paths += dict.fromkeys((sys.base_prefix, os.path.realpath(sys.base_prefix)))
+    trees = {os.path.normpath(path) for path in paths}
+    return sorted(path for path in trees if not _is_in_system(path) and not _is_within(path, trees))
 
 
 def python_files() -> dict[str, str]:
-    """Return the files, by their paths inside, that make a virtual environment of the Python that policies have."""
+    """Return the files, by path, that make the Python of policies a virtual environment."""
     configuration = {
         "home": os.path.dirname(python_program()),  # noqa: PTH120 - as text
         "include-system-site-packages": "true",
@@ -186,39 +182,39 @@ def python_files() -> dict[str, str]:
     return {f"{PYTHON}/pyvenv.cfg": "".join(f"{name} = {value}\n" for name, value in configuration.items())}
 
 
-def _python(packages: Sequence[str], shown: _Shown) -> Iterator[str]:
-    """Yield the words for the programs of that virtual environment, and for what policies may import in it."""
+def _python(packages: Sequence[str], mounter: _Mounter) -> Iterator[str]:
+    """Yield bwrap's arguments for the programs and packages of that virtual environment."""
     version = "{}.{}".format(*sys.version_info)
     for name in ("python", "python3", f"python{version}"):
         yield from ("--symlink", python_program(), f"{PYTHON}/bin/{name}")
     for name, path in policy_library(packages).paths.items():
-        yield from shown.words(str(path), f"{PYTHON}/lib/python{version}/site-packages/{name}")
+        yield from mounter.words(str(path), f"{PYTHON}/lib/python{version}/site-packages/{name}")
 
 
-def _packages(packages: Sequence[str], shown: _Shown) -> Iterator[str]:
-    """Yield the words for what policies may import; nothing where that is what all may."""
+def _packages(packages: Sequence[str], mounter: _Mounter) -> Iterator[str]:
+    """Yield bwrap's arguments for the workspace's directory of packages, if the run names any."""
     if not packages:
         return
-    place = f"{WORKSPACE}/{PACKAGES}"
-    yield from ("--tmpfs", place)
+    directory = f"{WORKSPACE}/{PACKAGES}"
+    yield from ("--tmpfs", directory)
     for name, path in policy_library(packages).paths.items():
-        yield from shown.words(str(path), f"{place}/{name}")
-    yield from ("--remount-ro", place)
+        yield from mounter.words(str(path), f"{directory}/{name}")
+    yield from ("--remount-ro", directory)
 
 
 def _is_within(path: str, trees: Iterable[str]) -> bool:
-    """Return whether a path comes with one of the trees."""
+    """Return whether a path is below one of the trees."""
     return any(path != tree and Path(path).is_relative_to(tree) for tree in trees)
 
 
-def _is_there(path: str) -> bool:
-    """Return whether a path is part of the system's view, or is the root, which is never shown whole."""
-    place = Path(os.path.realpath(Path(path).parent), Path(path).name)
-    return path == "/" or any(place.is_relative_to(part) for part in (*SYSTEM_PLACES, *ROOT_DIRECTORIES))
+def _is_in_system(path: str) -> bool:
+    """Return whether a path is part of the system's directories, or the root, which is never mounted whole."""
+    real = Path(os.path.realpath(Path(path).parent), Path(path).name)
+    return path == "/" or any(real.is_relative_to(part) for part in (*SYSTEM_PLACES, *ROOT_DIRECTORIES))
 
 
 def _interpreter(program: Path) -> str:
-    """Return the absolute path in a script's first line; empty where there is none."""
+    """Return the absolute path in a script's first line, if any."""
     if not program.is_absolute() or not program.is_file():
         return ""
     with program.open("rb") as file:
@@ -230,7 +226,7 @@ def _interpreter(program: Path) -> str:
 
 
 def _prefixes(python: Path) -> list[str]:
-    """Return the directories that a Python needs: its environment, and the installation behind it."""
+    """Return the directories that a Python needs: its virtual environment and the installation behind it."""
     prefix = python.parent.parent
     configuration = prefix / "pyvenv.cfg"
     if not configuration.is_file():
@@ -242,34 +238,34 @@ def _prefixes(python: Path) -> list[str]:
     return [str(prefix), *bases, str(Path(os.path.realpath(python)).parent.parent)]
 
 
-def _system(shown: _Shown) -> Iterator[str]:
-    """Yield the words for programs, libraries and their configuration."""
-    yield from shown.words("/usr", "/usr")
+def _system(mounter: _Mounter) -> Iterator[str]:
+    """Yield bwrap's arguments for programs, libraries and their configuration."""
+    yield from mounter.words("/usr", "/usr")
     yield from ("--proc", "/proc", "--dev", "/dev")
-    if shown.overlays is not None:
-        yield from shown.overlays.devices(tuple(DEVICES))
-    for place in _machine_directories():
-        yield from ("--tmpfs", place, "--remount-ro", place)
+    if mounter.overlays is not None:
+        yield from mounter.overlays.devices(tuple(DEVICES))
+    for path in _machine_directories():
+        yield from ("--tmpfs", path, "--remount-ro", path)
     for directory in map(Path, ROOT_DIRECTORIES):
         if directory.is_symlink():
             yield from ("--symlink", str(directory.readlink()), str(directory))
         elif directory.is_dir():
-            yield from shown.words(str(directory), str(directory))
-    for place in (f"/etc/{name}" for name in CONFIGURATION):
-        if Path(place).exists():
-            yield from shown.words(os.path.realpath(place), place)
+            yield from mounter.words(str(directory), str(directory))
+    for path in (f"/etc/{name}" for name in CONFIGURATION):
+        if Path(path).exists():
+            yield from mounter.words(os.path.realpath(path), path)
 
 
 def machine_files() -> dict[str, str]:
-    """Return what stands in the files of ``/proc`` that belong to no process, by their paths: nothing of this machine.
+    """Return replacements for the files of ``/proc`` that belong to no process, by path.
 
-    Programs learn from it how many processors there are; everything else is empty or at rest.
+    Programs can read the number of processors and the size of the memory; other values are empty or constant.
     """
     with os.scandir("/proc") as entries:
         files = sorted(entry.path for entry in entries if entry.is_file(follow_symlinks=False))
     processors = range(len(os.sched_getaffinity(0)))
     memory = f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') >> 10} kB"
-    known = {
+    texts = {
         "cpuinfo": "".join(
             f"processor\t: {number}\nmodel name\t: processor\ncpu MHz\t\t: 1000\n\n" for number in processors
         ),
@@ -279,7 +275,7 @@ def machine_files() -> dict[str, str]:
         "uptime": "1.00 1.00\n",
         "version": f"{platform.system()} version {platform.release()}\n",
     }
-    return {path: known.get(os.path.basename(path), "") for path in files}  # noqa: PTH119 - as text
+    return {path: texts.get(os.path.basename(path), "") for path in files}  # noqa: PTH119 - as text
 
 
 def _machine_directories() -> list[str]:
@@ -291,25 +287,25 @@ def _machine_directories() -> list[str]:
 
 
 def searched(command: Sequence[str], modules: Sequence[str]) -> dict[str, SimulatorPlaces]:
-    """Return what of modules lies in each tree that a command's program sees.
+    """Return the files of modules in each tree that a command's program sees.
 
-    Raises ``SandboxError`` where the command names one of them, or a tree is too large to be searched.
+    Raises ``SandboxError`` if the command names one of the modules, or a tree is too large to be searched.
     """
     trees = _trees(command, modules)
     for tree in trees:
-        if is_one(Path(tree), modules):
-            raise SandboxError(f"The agent's command names {tree}, with which what nobody counts could be played.")
+        if is_module(Path(tree), modules):
+            raise SandboxError(f"The agent's command names {tree}, with which it could play uncounted episodes.")
     own = (root for root in ROOT_DIRECTORIES if Path(root).is_dir() and not Path(root).is_symlink())
     return {tree: search(tree, tuple(modules)) for tree in ("/usr", *own, *trees)}
 
 
-def _without_hidden(trees: Iterable[SimulatorPlaces]) -> Iterator[str]:
-    """Yield the words that lay directories out again, less what is hidden in them.
+def _remount_without_hidden(trees: Iterable[SimulatorPlaces]) -> Iterator[str]:
+    """Yield bwrap's arguments that mount directories again, entry by entry, without hidden ones.
 
-    In those that hold too many entries for that, what is hidden is there, and empty.
+    In directories with too many entries, hidden ones are replaced by empty ones.
     """
-    room = MOST_LAID_OUT
-    for directory, hidden in ((directory, hidden) for found in trees for directory, hidden in found.hidden.items()):
+    room = MAX_REMOUNTED
+    for directory, hidden in ((directory, hidden) for places in trees for directory, hidden in places.hidden.items()):
         with os.scandir(directory) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
         room -= len(entries)
@@ -317,7 +313,7 @@ def _without_hidden(trees: Iterable[SimulatorPlaces]) -> Iterator[str]:
             room += len(entries)
             for entry in entries:
                 if entry.name in hidden:
-                    yield from _emptied(entry)
+                    yield from _mask_entry(entry)
             continue
         yield from ("--tmpfs", directory)
         for entry in entries:
@@ -330,8 +326,8 @@ def _without_hidden(trees: Iterable[SimulatorPlaces]) -> Iterator[str]:
         yield from ("--remount-ro", directory)
 
 
-def _emptied(entry: "os.DirEntry[str]") -> tuple[str, ...]:
-    """Return the words that show something as empty; of a link, what it leads to is hidden where it lies."""
+def _mask_entry(entry: "os.DirEntry[str]") -> tuple[str, ...]:
+    """Return bwrap's arguments that replace an entry by an empty one; the target of a link is hidden at its path."""
     if entry.is_symlink():
         return ()
     if entry.is_dir():
@@ -344,18 +340,18 @@ def _system_has_python() -> bool:
 
 
 def modules_beside(command: Sequence[str]) -> tuple[Path, ...]:
-    """Return the files and packages beside a command's Python scripts that these import, by one another too.
+    """Return the files and packages beside a command's Python scripts that these import, directly or not.
 
-    A script is a file that the command names by absolute path and that ends in ``.py``. Imports inside functions count;
-    a module that is imported by a computed name does not.
+    Scripts are files ``*.py`` that the command names by absolute path. Imports inside functions count; those of
+    computed names don't.
     """
-    found: dict[Path, None] = {}
+    imported: dict[Path, None] = {}
     for script in (Path(word) for word in command if word.endswith(".py") and Path(word).is_absolute()):
         waiting = [script]
-        while waiting and len(found) < MOST_FILES:
+        while waiting and len(imported) < MOST_FILES:
             for name in _imported_names(waiting.pop()):
                 for module in (script.with_name(f"{name}.py"), script.with_name(name)):
-                    if module == script or module in found:
+                    if module == script or module in imported:
                         continue
                     if module.is_file():
                         waiting.append(module)
@@ -363,12 +359,12 @@ def modules_beside(command: Sequence[str]) -> tuple[Path, ...]:
                         waiting += sorted(module.rglob("*.py"))[:MOST_FILES]
                     else:
                         continue
-                    found[module] = None
-    return tuple(found)
+                    imported[module] = None
+    return tuple(imported)
 
 
 def _imported_names(file: Path) -> Iterator[str]:
-    """Yield the top-level names that a file imports; none of one that can't be read."""
+    """Yield the top-level names that a file imports; none if it can't be read."""
     try:
         tree = ast.parse(file.read_bytes()) if file.stat().st_size <= MOST_BYTES else ast.Module([], [])
     except (OSError, SyntaxError, ValueError, RecursionError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from evopolicygym.tracking.tracker import PROJECT, TrackedRun
 
 TAG = "evopolicygym.run"
-"""The tag by which a run is found again."""
+"""The tag with the run's id."""
 
 
 class MlflowTracker:
@@ -21,12 +21,12 @@ class MlflowTracker:
 
         run.directory.mkdir(parents=True, exist_ok=True)
         place = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{run.directory.absolute() / 'mlflow.db'}"
-        with _alone(run.directory / "mlflow.lock"):
+        with _lock(run.directory / "mlflow.lock"):
             self._client = MlflowClient(place)
             experiment = self._experiment(run)
-        found = self._client.search_runs([experiment], f"tags.`{TAG}` = '{run.run_id}'", max_results=1)
-        if found:
-            self._id = found[0].info.run_id
+        runs = self._client.search_runs([experiment], f"tags.`{TAG}` = '{run.run_id}'", max_results=1)
+        if runs:
+            self._id = runs[0].info.run_id
             self._client.update_run(self._id, status="RUNNING")
             return
         tags = {TAG: run.run_id, "mlflow.runName": run.name, "task": run.group}
@@ -47,14 +47,14 @@ class MlflowTracker:
             self._client.log_metric(self._id, name, value, step=episodes_spent)
 
     def close(self, summary: Mapping[str, str | float]) -> None:
-        """Say how the run ended."""
+        """Set the run's status."""
         self._client.set_tag(self._id, "status", summary["status"])
         self._client.set_terminated(self._id, "KILLED" if summary["status"] == "stopped" else "FINISHED")
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Keep others away: runs of a suite begin at once, and MLflow makes its tables only where nobody else does."""
+def _lock(path: Path) -> Iterator[None]:
+    """Lock the database: runs of a suite start together, and MLflow can't create its tables concurrently."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

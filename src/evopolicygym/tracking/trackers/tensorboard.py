@@ -7,7 +7,7 @@ from evopolicygym.tracking.tracker import TrackedRun
 
 
 class TensorBoardTracker:
-    """Writes event files; what is resumed gets one more file, which TensorBoard joins to the first."""
+    """Writes event files; a resumed run gets a further file, which TensorBoard joins to the first."""
 
     def __init__(self, run: TrackedRun) -> None:
         from tensorboard.plugins.hparams.summary_v2 import hparams_pb

@@ -1,4 +1,4 @@
-"""Trackio: a project on this machine, in Trackio's own directory; its own variables may name a Space or a server."""
+"""Trackio: a project in Trackio's local directory; its environment variables may name a Space or a server."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from evopolicygym.tracking.tracker import PROJECT, TrackedRun
 
 
 class TrackioTracker:
-    """Logs into the project ``evopolicygym``; a Space that the user's own settings name is made private."""
+    """Logs into the project ``evopolicygym``; a new Space is private."""
 
     def __init__(self, run: TrackedRun) -> None:
         import trackio

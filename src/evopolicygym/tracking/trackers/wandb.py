@@ -1,4 +1,4 @@
-"""Weights & Biases: offline, unless the user's own settings choose a mode; ``wandb sync`` uploads it later."""
+"""Weights & Biases: offline unless the user's settings choose a mode; ``wandb sync`` uploads it later."""
 
 import os
 from collections.abc import Mapping
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from evopolicygym.tracking.tracker import PROJECT, TrackedRun
 
 STEP = "episodes_spent"
-"""The x axis: the library's own step may only grow, and validation is known at the end for every submission."""
+"""The x axis: the library's own step may not decrease, but validation results come after all submissions."""
 
 
 class WandbTracker:
-    """Logs numbers and configuration alone: nothing of the machine, the code, the packages or the console."""
+    """Logs numbers and configuration only: nothing of the machine, the code, the packages or the console."""
 
     def __init__(self, run: TrackedRun) -> None:
         import wandb

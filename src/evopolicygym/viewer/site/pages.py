@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.follow import ProgressTracker, no_progress
+from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex

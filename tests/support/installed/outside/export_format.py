@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from evopolicygym.export.exporters import RowWriter, TablesExporter
-from evopolicygym.export.schema.columns import columns
-from evopolicygym.export.schema.rows import TABLES
+from evopolicygym.export.schema import TABLES, columns
 
 
 class Writer(RowWriter):

@@ -20,7 +20,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
 from evopolicygym.export.hub import tables_upload
-from evopolicygym.export.schema.tables import find
+from evopolicygym.export.tables import find
 from evopolicygym.records.reader import find_places
 
 EXAMPLES = """

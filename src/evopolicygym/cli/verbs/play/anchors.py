@@ -19,7 +19,7 @@ from evopolicygym.core.text import number, plus_minus
 from evopolicygym.runs.anchors import CASES, AnchorKind, MeasuredAnchors, measure_anchors
 from evopolicygym.runs.asked_environment import asked_environment
 from evopolicygym.runs.preflight import cap_workers
-from evopolicygym.specs.anchor_lines import pack_lines, spec_lines
+from evopolicygym.specs.catalog import pack_lines, spec_lines
 from evopolicygym.specs.pack_catalog import find
 
 EXAMPLES = """

@@ -16,7 +16,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.packs.installation import installed
-from evopolicygym.specs.outside import SUFFIX
+from evopolicygym.specs.catalog import SUFFIX
 from evopolicygym.specs.pack_catalog import NAME, UnreadablePack, load, readable, unreadable
 
 EXAMPLES = """

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - run by itself inside a workplace
 """Runs bash commands, one after another, for the process at the address in ``EVOPOLICYGYM_COMMANDS``.
 
-For each command comes a line of JSON (``command``, ``limit_s``, ``keep_bytes``); one goes back (``output``, ``end``).
-What a command starts in the background goes on; what that prints after the command's end is lost.
+For each command it receives a line of JSON (``command``, ``limit_s``, ``keep_bytes``) and sends one (``output``,
+``end``). Background processes go on; their output after the command's end is lost.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from typing import IO
 
 ADDRESS = "EVOPOLICYGYM_COMMANDS"
 SETTLE_S = 1.0
-"""Seconds after a command's end in which what was printed is still read, where something holds its output open."""
+"""Seconds after a command's end in which its output is still read, if a background process has it open."""
 
 
 class Output:
-    """The beginning and the end of what is printed."""
+    """The start and the end of a command's output."""
 
     def __init__(self, source: IO[bytes], keep_bytes: int) -> None:
         self._source = source
@@ -29,7 +29,7 @@ class Output:
         self._lock = threading.Lock()
 
     def read(self) -> None:
-        """Take all that comes, until nobody holds the other end."""
+        """Read until no process has the other end open."""
         with self._source:
             while data := os.read(self._source.fileno(), 1 << 16):
                 with self._lock:
@@ -39,7 +39,7 @@ class Output:
                     self._count += len(data)
 
     def text(self) -> str:
-        """Return what is kept; where something was left out, it is said."""
+        """Return the output, with a note if its middle was dropped."""
         with self._lock:
             lost = self._count - len(self._head) - len(self._tail)
             cut = f"\n[… {lost} bytes left out …]\n".encode() if lost else b""
@@ -47,7 +47,7 @@ class Output:
 
 
 def run(command: str, limit_s: float, keep_bytes: int) -> dict[str, str]:
-    """Run a command to its end or its time limit; return what it printed and how it ended."""
+    """Run a command to its end or its time limit; return its output and how it ended."""
     try:
         process = subprocess.Popen(
             ["bash", "-c", command],  # noqa: S607 - the workplace's own
@@ -58,7 +58,7 @@ def run(command: str, limit_s: float, keep_bytes: int) -> dict[str, str]:
         )
     except (OSError, ValueError) as error:
         return {"output": "", "end": f"the command can't be started: {error}"}
-    assert process.stdout is not None  # noqa: S101 - it was asked for
+    assert process.stdout is not None  # noqa: S101 - for the type
     output = Output(process.stdout, keep_bytes)
     reader = threading.Thread(target=output.read, daemon=True)
     reader.start()
@@ -74,10 +74,10 @@ def run(command: str, limit_s: float, keep_bytes: int) -> dict[str, str]:
 
 
 def main() -> None:
-    """Serve until nobody asks any more."""
+    """Serve until the connection is closed."""
     host, _, port = os.environ.pop(ADDRESS).rpartition(":")
-    with socket.create_connection((host, int(port))) as channel, channel.makefile("rb") as asked:
-        for line in asked:
+    with socket.create_connection((host, int(port))) as channel, channel.makefile("rb") as requests:
+        for line in requests:
             channel.sendall(json.dumps(run(**json.loads(line))).encode() + b"\n")
 
 

@@ -1,13 +1,13 @@
 # ruff: noqa: INP001 - run by itself inside a workplace
-"""Starts commands, any number at once, for the process at the address in ``EVOPOLICYGYM_EXECUTE``.
+"""Executes commands concurrently for the process at the address in ``EVOPOLICYGYM_EXECUTE``.
 
-Lines of JSON go both ways over one connection, each about the command of a ``number``. In come ``start`` (``command``,
-``directory``, ``environment``, ``terminal``: rows and columns, or null), ``input`` (``data``), ``end_input``,
-``resize`` (``terminal``) and ``kill``, named by ``do``. Out go ``data`` with the ``stream`` that it was printed on,
-then ``end``, a shell's exit code; or ``refused``, an errno, with ``reason`` and ``file``, where it can't be started.
+Both sides send lines of JSON over one connection, each with the ``number`` of a command. It receives ``start``
+(``command``, ``directory``, ``environment``, ``terminal``: rows and columns, or null), ``input`` (``data``),
+``end_input``, ``resize`` (``terminal``) and ``kill``, named by ``do``. It sends ``data`` with its ``stream``, then
+``end``, a shell's exit code; or ``refused``, an errno, with ``reason`` and ``file``, if a command can't be started.
 Data is in base64.
 
-What a command leaves in the background goes on; what that prints after the command's end is lost.
+Background processes go on; their output after the command's end is lost.
 """
 
 import base64
@@ -27,27 +27,27 @@ from io import FileIO
 
 ADDRESS = "EVOPOLICYGYM_EXECUTE"
 SETTLE_S = 1.0
-"""Seconds after a command's end in which what was printed is still read, where something holds its output open."""
+"""Seconds after a command's end in which its output is still read, if a background process has it open."""
 CONTROLLING = (
     "import fcntl, os, sys, termios\n"
     "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
     "try: os.execvp(sys.argv[1], sys.argv[1:])\n"
     "except OSError as error: sys.exit(f'{sys.argv[1]}: {error.strerror}')\n"
 )
-"""Makes its input the terminal of its session, and becomes the command."""
+"""Makes its input the controlling terminal of its session, and becomes the command."""
 CHUNK = 1 << 16
 END_OF_INPUT = b"\x04"
-"""What a terminal's user types for it."""
+"""Ctrl-D."""
 
 
-class Answers:
-    """Sends lines of any thread, one at a time."""
+class Connection:
+    """Sends lines from any thread."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._lock = connection, threading.Lock()
 
-    def say(self, **fields: object) -> None:
-        """Send a line; without anybody who reads, there is nothing more to do here."""
+    def send(self, **fields: object) -> None:
+        """Send a line; exit if the other side is gone."""
         line = json.dumps(fields).encode() + b"\n"
         with self._lock:
             try:
@@ -57,10 +57,10 @@ class Answers:
 
 
 class Command:
-    """One command: what it reads, prints, and how it ends."""
+    """A command."""
 
-    def __init__(self, number: int, answers: Answers, commands: "dict[int, Command]") -> None:
-        self._number, self._answers, self._commands = number, answers, commands
+    def __init__(self, number: int, connection: Connection, commands: "dict[int, Command]") -> None:
+        self._number, self._connection, self._commands = number, connection, commands
         self._input: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._terminal: FileIO | None = None
         self._leader = 0
@@ -69,7 +69,7 @@ class Command:
     def start(
         self, command: list[str], directory: str, environment: dict[str, str], terminal: list[int] | None
     ) -> None:
-        """Start it; whatever comes of it is said by threads."""
+        """Start it; threads send its output and its end."""
         theirs = subprocess.PIPE
         if terminal:
             ours, theirs = os.openpty()
@@ -89,7 +89,7 @@ class Command:
             )
         except (OSError, ValueError) as error:
             number, file = (error.errno, error.filename) if isinstance(error, OSError) else (0, None)
-            self._answers.say(
+            self._connection.send(
                 number=self._number, refused=number, reason=getattr(error, "strerror", "") or str(error), file=file
             )
             self._commands.pop(self._number)
@@ -98,32 +98,32 @@ class Command:
             if terminal:
                 os.close(theirs)
         self._leader = process.pid
-        printed = [("stdout", self._terminal or process.stdout), ("stderr", process.stderr)]
-        readers = [threading.Thread(target=self._read, args=item, daemon=True) for item in printed if item[1]]
+        streams = [("stdout", self._terminal or process.stdout), ("stderr", process.stderr)]
+        readers = [threading.Thread(target=self._read, args=item, daemon=True) for item in streams if item[1]]
         writer = threading.Thread(target=self._write, args=(self._terminal or process.stdin,), daemon=True)
         for thread in (*readers, writer, threading.Thread(target=self._wait, args=(process, readers), daemon=True)):
             thread.start()
 
     def put(self, data: "bytes | None") -> None:
-        """Have it read this, after what it was given before; None ends its input."""
+        """Queue data for its input; None closes its input."""
         self._input.put(data)
 
     def resize(self, terminal: list[int]) -> None:
-        """Tell its terminal how large it is now."""
+        """Set the size of its terminal."""
         if self._terminal is not None:
             with contextlib.suppress(OSError, ValueError):
                 size = struct.pack("HHHH", terminal[0], terminal[1], 0, 0)
                 fcntl.ioctl(self._terminal.fileno(), termios.TIOCSWINSZ, size)
 
     def kill(self) -> None:
-        """Kill all of its session, unless it has ended by itself."""
+        """Kill all processes of its session, unless it has ended."""
         if self._leader and self._reaped.acquire(blocking=False):
             kill_session(self._leader)
             self._reaped.release()
 
     def _write(self, into: FileIO) -> None:
         while (data := self._input.get()) is not None:
-            with contextlib.suppress(OSError, ValueError):  # it may have closed its input
+            with contextlib.suppress(OSError, ValueError):  # its input may be closed
                 while data:
                     data = data[into.write(data[:CHUNK]) :]
         with contextlib.suppress(OSError, ValueError):
@@ -133,18 +133,18 @@ class Command:
                 into.write(END_OF_INPUT)
 
     def _read(self, stream: str, source: FileIO) -> None:
-        with source, contextlib.suppress(OSError):  # which a terminal answers once nobody has it open
+        with source, contextlib.suppress(OSError):  # raised for a terminal that no process has open
             while data := source.read(CHUNK):
-                self._answers.say(number=self._number, stream=stream, data=base64.b64encode(data).decode())
+                self._connection.send(number=self._number, stream=stream, data=base64.b64encode(data).decode())
 
     def _wait(self, process: "subprocess.Popen[bytes]", readers: list[threading.Thread]) -> None:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        with self._reaped:  # its number is nobody else's before
+        with self._reaped:  # until it is reaped, its process number isn't reused
             code = process.wait()
             self._leader = 0
         for reader in readers:
             reader.join(SETTLE_S)
-        self._answers.say(number=self._number, end=code if code >= 0 else 128 - code)
+        self._connection.send(number=self._number, end=code if code >= 0 else 128 - code)
         self._commands.pop(self._number)
         self.put(None)
 
@@ -159,23 +159,23 @@ def kill_session(leader: int) -> None:
 
 
 def main() -> None:
-    """Serve until nobody asks any more."""
+    """Serve until the connection is closed."""
     host, _, port = os.environ.pop(ADDRESS).rpartition(":")
-    with socket.create_connection((host, int(port))) as connection, connection.makefile("rb") as asked:
-        answers = Answers(connection)
+    with socket.create_connection((host, int(port))) as channel, channel.makefile("rb") as requests:
+        connection = Connection(channel)
         commands: dict[int, Command] = {}
-        for line in asked:
+        for line in requests:
             request = json.loads(line)
             do, number = request.pop("do"), request.pop("number")
             if do == "start":
-                commands[number] = Command(number, answers, commands)
+                commands[number] = Command(number, connection, commands)
                 commands[number].start(**request)
-            elif command := commands.get(number):  # it may be over
+            elif command := commands.get(number):  # it may have ended
                 perform(command, do, **request)
 
 
 def perform(command: Command, do: str, data: str = "", terminal: "list[int] | None" = None) -> None:
-    """Do to a command what is asked."""
+    """Handle a request for a running command."""
     if do == "input":
         command.put(base64.b64decode(data))
     elif do == "end_input":

@@ -1,9 +1,9 @@
-# ruff: noqa: INP001, T201 - run by itself inside a workplace, and prints what it found
-"""Looks for what an agent must not find, simulators in any Python it can start and paths of the host; and for itself.
+# ruff: noqa: INP001, T201 - run by itself inside a workplace, and prints its report
+"""Checks an agent's sandbox for simulators in any Python, for paths of the host, and for the agent's program.
 
 Arguments: simulators' module names, joined by commas; paths, joined by colons; the agent's program; further Python
-programs. Prints JSON: ``pythons`` tried, ``simulators`` as [Python, module], ``paths`` that exist, what is ``writable``
-that must not be, and where the ``program`` lies.
+executables. Prints JSON: the ``pythons`` that were run, ``simulators`` as [Python, module], ``paths`` that exist,
+``writable`` system files, and the path of the ``program``.
 """
 
 import json
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 READ_ONLY = ("/", "/usr", "/dev", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/workspace/feedback")
-LOOK = """
+FIND_SIMULATORS = """
 import importlib.util, os, sys
 def there(name):
     spec = importlib.util.find_spec(name)
@@ -27,31 +27,31 @@ AT_ONCE = 8
 
 
 def pythons() -> list[str]:
-    """Return every Python on the PATH or named, by where it lies once: packages lie beside the program."""
-    places = [Path(place) for place in os.environ["PATH"].split(":") if place]
-    found = [str(program) for place in places for program in sorted(place.glob("python3*"))]
-    programs = [program for program in (*found, *sys.argv[4:]) if "config" not in Path(program).name]
-    there = [program for program in programs if os.access(program, os.X_OK)]
+    """Return every Python on the PATH or in the arguments, once for each directory, which decides about packages."""
+    directories = [Path(directory) for directory in os.environ["PATH"].split(":") if directory]
+    on_path = [str(program) for directory in directories for program in sorted(directory.glob("python3*"))]
+    programs = [program for program in (*on_path, *sys.argv[4:]) if "config" not in Path(program).name]
+    executables = [program for program in programs if os.access(program, os.X_OK)]
     return list(
-        {(os.path.realpath(Path(path).parent), os.path.realpath(path)): path for path in reversed(there)}.values()
+        {(os.path.realpath(Path(path).parent), os.path.realpath(path)): path for path in reversed(executables)}.values()
     )
 
 
-def looked(programs: list[str]) -> dict[str, list[str]]:
-    """Return the simulators that each Python can import; those are left out that are none, or can't be started."""
-    found = {}
+def find_simulators(programs: list[str]) -> dict[str, list[str]]:
+    """Return the simulators that each Python can import; programs that aren't a Python are left out."""
+    by_python = {}
     for first in range(0, len(programs), AT_ONCE):
-        batch = {program: simulators(program) for program in programs[first : first + AT_ONCE]}
-        for program, started in batch.items():
-            said = started.communicate()[0] if started else ""
-            if started and not started.returncode:
-                found[program] = said.split()
-    return found
+        batch = {program: start_search(program) for program in programs[first : first + AT_ONCE]}
+        for program, process in batch.items():
+            output = process.communicate()[0] if process else ""
+            if process and not process.returncode:
+                by_python[program] = output.split()
+    return by_python
 
 
-def simulators(python: str) -> "subprocess.Popen[str] | None":
-    """Start to look for the simulators that a Python can import; None where it can't be started."""
-    words = [python, "-c", LOOK, sys.argv[1]]
+def start_search(python: str) -> "subprocess.Popen[str] | None":
+    """Start a search for the simulators that a Python can import; None if it can't be started."""
+    words = [python, "-c", FIND_SIMULATORS, sys.argv[1]]
     try:
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     except OSError:
@@ -59,9 +59,9 @@ def simulators(python: str) -> "subprocess.Popen[str] | None":
 
 
 def is_shown(path: str) -> bool:
-    """Return whether a path is there, or may be: below a directory that is there and can't be entered."""
+    """Return whether a path exists, or may exist in an unreadable directory."""
     try:
-        os.stat(path)  # noqa: PTH116 - whose errors differ
+        os.stat(path)  # noqa: PTH116 - pathlib hides the kind of error
     except PermissionError:
         return True
     except OSError:
@@ -70,12 +70,12 @@ def is_shown(path: str) -> bool:
 
 
 def main() -> None:
-    """Look, and tell."""
-    tried = looked(pythons())
-    found = [(python, name) for python, names in tried.items() for name in names]
+    """Print the report."""
+    by_python = find_simulators(pythons())
+    simulators = [(python, name) for python, names in by_python.items() for name in names]
     paths = [path for path in sys.argv[2].split(":") if path and is_shown(path)]
     writable = [path for path in READ_ONLY if os.access(path, os.W_OK)]
-    report = {"pythons": list(tried), "simulators": found, "paths": paths, "writable": writable}
+    report = {"pythons": list(by_python), "simulators": simulators, "paths": paths, "writable": writable}
     print(json.dumps({**report, "program": shutil.which(sys.argv[3])}))
 
 

@@ -1,8 +1,7 @@
 """Writes the reward of a run that the judge scored: 0 is the mean return of random play, 1 that of the reference.
 
-The reward is not clipped: a policy may be worse than random play, or better than the reference, which a person wrote
-and which is no optimum. A run without a playable submission has 0. Where the judge failed there is no reward, as that
-is nothing that the agent did.
+The reward is not clipped: a policy may be worse than random play or better than the reference, which is not an optimum.
+A run without a playable submission has 0. If the judge failed there is no reward, as the agent isn't to blame.
 """
 
 import json
@@ -12,30 +11,30 @@ from pathlib import Path
 from typing import Any
 
 OUTCOME, LOGS, ABOUT = Path("/outcome"), Path("/logs/verifier"), Path("/tests/anchors.json")
-"""Root's alone, and the judge's; where the reward is written; what is known of the environment."""
+"""The judge's outcome; the directory of the reward; the anchors of the environment."""
 LOOK_S = 0.2
 
 
 def main() -> int:
-    """Write the reward, and beside it the figures that it is made of; return 1 where there is none."""
+    """Write the reward and its details; return 1 if there is none."""
     about = json.loads(ABOUT.read_text(encoding="utf-8"))
     (OUTCOME / "finish").touch()
-    until = time.monotonic() + about["patience_seconds"]
-    while time.monotonic() < until:
+    deadline = time.monotonic() + about["patience_seconds"]
+    while time.monotonic() < deadline:
         if (OUTCOME / "outcome.json").exists():
             details = details_of(json.loads((OUTCOME / "outcome.json").read_text(encoding="utf-8")), about)
             write("reward-details.json", details)
             write("reward.json", {"reward": details["reward"]})
             return 0
         if (OUTCOME / "failed.json").exists():
-            failed = json.loads((OUTCOME / "failed.json").read_text(encoding="utf-8"))
-            return without_reward(f"The judge failed with exit code {failed['exit_code']}.", failed["said"])
+            failure = json.loads((OUTCOME / "failed.json").read_text(encoding="utf-8"))
+            return report_problem(f"The judge failed with exit code {failure['exit_code']}.", failure["said"])
         time.sleep(LOOK_S)
-    return without_reward(f"The run was not scored within {about['patience_seconds']} s.", [])
+    return report_problem(f"The run was not scored within {about['patience_seconds']} s.", [])
 
 
 def details_of(run: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-    """Return the reward with all that it is made of; ``run`` is what ``evopolicygym serve --json`` printed."""
+    """Return the reward and the figures behind it; ``run`` is the output of ``evopolicygym serve --json``."""
     outcome, random, reference = run["outcome"], about["random_anchor"], about["reference_anchor"]
     score = outcome.get("score")
     return {
@@ -60,10 +59,10 @@ def details_of(run: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def without_reward(problem: str, said: list[str]) -> int:
-    """Say why there is no reward."""
-    write("reward-details.json", {"reward": None, "problem": problem, "judge_said": said})
-    print(problem, *said, sep="\n", file=sys.stderr)
+def report_problem(problem: str, log: list[str]) -> int:
+    """Report why there is no reward; return 1."""
+    write("reward-details.json", {"reward": None, "problem": problem, "judge_said": log})
+    print(problem, *log, sep="\n", file=sys.stderr)
     return 1
 
 

@@ -1,27 +1,104 @@
-"""The four tables: a class for the rows of each, whose fields are its columns.
+"""The four exported tables: a class for the rows of each, whose fields are its columns.
 
-No seed of a case and no path of the host is in any of them. Where the values come from is described in
-``tables.py`` and ``steps.py``.
+Each column's name, type, unit and meaning are declared once, in the class of the rows. No table contains a case's seed
+or a path of the host.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from functools import cache
+from types import NoneType
+from typing import Any, NewType, get_args, get_type_hints
 
-from evopolicygym.export.schema.columns import Json, Numbers, column
+import numpy as np
+from numpy.typing import NDArray
+
+Json = NewType("Json", str)
+"""A JSON text; NaN and infinities are the strings "NaN", "Inf", "-Inf"."""
+Numbers = NDArray[np.float64]
+"""A flat list of numbers."""
+
+
+class ValueKind(StrEnum):
+    """The type of a column."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    """In UTC, to the millisecond."""
+    JSON = "JSON"
+    NUMBERS = "numbers"
+
+
+_KINDS: Mapping[Any, ValueKind] = {
+    str: ValueKind.TEXT,
+    int: ValueKind.INTEGER,
+    float: ValueKind.NUMBER,
+    bool: ValueKind.BOOLEAN,
+    datetime: ValueKind.TIME,
+    Json: ValueKind.JSON,
+    Numbers: ValueKind.NUMBERS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSchema:
+    """One column of a table."""
+
+    name: str
+    kind: ValueKind
+    optional: bool
+    """Whether it may be null."""
+    unit: str
+    """Empty for a column without a unit."""
+    meaning: str
+
+
+def column(meaning: str, unit: str = "") -> Any:  # noqa: ANN401 - a field of any type
+    """Return a field of a row's class; its annotation is the column's type."""
+    return field(metadata={"meaning": meaning, "unit": unit})
+
+
+def columns(row: type) -> tuple[ColumnSchema, ...]:
+    """Return the columns of a table, given the class of its rows."""
+    return _columns(row)
+
+
+@cache
+def _columns(row: Any) -> tuple[ColumnSchema, ...]:  # noqa: ANN401 - mypy takes classes for unhashable
+    hints = get_type_hints(row)
+    return tuple(_column(item.name, hints[item.name], item.metadata) for item in fields(row))
+
+
+def _column(name: str, hint: Any, metadata: Mapping[str, str]) -> ColumnSchema:  # noqa: ANN401 - an annotation
+    members = (hint,) if hint in _KINDS else get_args(hint)
+    (kind,) = (_KINDS[member] for member in members if member is not NoneType)
+    return ColumnSchema(name, kind, NoneType in members, metadata["unit"], metadata["meaning"])
+
+
+def markdown(row: type) -> str:
+    """Return a table's columns as a Markdown table, for the docs."""
+    lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
+    for item in columns(row):
+        kind = f"{item.kind}{', or null' if item.optional else ''}"
+        lines.append(f"| `{item.name}` | {kind} | {item.unit} | {item.meaning} |")
+    return "\n".join(lines) + "\n"
 
 
 class Record:
-    """A row whose columns are read as attributes or by their names: ``row.task`` and ``row["task"]``, ``dict(row)``."""
+    """A row whose columns are attributes and items: ``row.task``, ``row["task"]``, ``dict(row)``."""
 
     __slots__ = ()
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the columns."""
-        return tuple(one.name for one in fields(self))  # type: ignore[arg-type] # each subclass is a dataclass
+        return tuple(item.name for item in fields(self))  # type: ignore[arg-type] # each subclass is a dataclass
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - any column's
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a value of any column
         if name not in self.keys():
             raise KeyError(name)
         return getattr(self, name)
@@ -183,4 +260,4 @@ TABLES: Mapping[str, type[Row]] = {
     "episodes": EpisodeRow,
     STEPS: StepRow,
 }
-"""Each table's rows by its name."""
+"""Classes of rows by table."""

@@ -1,10 +1,10 @@
-"""The judge's container: serves one run, finishes it when it is asked to, and keeps the outcome where only root reads.
+"""The judge's container: serves one run, finishes it on request, and stores the outcome where only root can read it.
 
-  judge.py serve TASK …    what the container does: `evopolicygym serve TASK …`, resumed where it broke off
-  judge.py finish SECONDS  closes the run if it is open, and waits until it is scored
+  judge.py serve TASK …    the container's program: `evopolicygym serve TASK …`, resumed after a crash
+  judge.py finish SECONDS  closes the run if it is open, and waits for its score
 
-It is started as root. The run is served by the user that the agent has too, in its own container: they share
-/workspace and /socket, and neither can enter /outcome.
+It starts as root. The run is served by the same user as the agent's in its container: they share /workspace and
+/socket, and neither can enter /outcome.
 """
 
 import json
@@ -23,40 +23,40 @@ from pathlib import Path
 from threading import Thread
 
 WORKSPACE, SOCKET, OUTCOME, RECORDS = Path("/workspace"), Path("/socket"), Path("/outcome"), Path("/records")
-"""The first three are volumes; /records lies in this container alone."""
+"""The first three are volumes; /records exists in this container only."""
 FINISH, SCORED, FAILED = OUTCOME / "finish", OUTCOME / "outcome.json", OUTCOME / "failed.json"
-"""The run is to be closed; what came of it; why nothing did."""
+"""The request to close the run; its outcome; the report of a failure."""
 RECORD = OUTCOME / "record.tar.gz"
 USER = 1000
 LISTEN = "127.0.0.1:8000"
-"""Inside this container, for its own request to finish: the agent can take no part in it."""
+"""Address in this container for its own request to finish, which the agent can't reach."""
 ANSWERS = re.compile(r"The judge answers at \S+/([\w-]+)$")
 TRIES, LOOK_S, LAST_LINES = 3, 0.2, 20
 LEFT_OUT = {"evaluation", "staging", "lock"}
-"""Most of a record's size, all of which `evopolicygym verify --replay` plays again; and what is not of a record."""
+"""Directories that are large and can be played again by `evopolicygym verify --replay`, or are temporary."""
 
 
 def serve(words: list[str]) -> None:
-    """Serve a run to its end, keep its outcome, and stay for whoever fetches it."""
+    """Serve a run to its end, store its outcome, and wait until the container is stopped."""
     prepare()
     for _ in range(TRIES):
-        code, said = served(words)
-        if not is_begun():
+        code, log_tail = serve_once(words)
+        if not has_run():
             sys.exit(code)  # a container that ends is noticed at once
         if code == 0:
-            call("reveal", "--yes", "--runs", str(RECORDS / "runs"))  # its cases are those of no other run
+            call("reveal", "--yes", "--runs", str(RECORDS / "runs"))  # no other run has its cases
             keep_record()
             (OUTCOME / "part").rename(SCORED)
             break
     else:
         keep_record()
-        FAILED.write_text(json.dumps({"exit_code": code, "said": said}), encoding="utf-8")
+        FAILED.write_text(json.dumps({"exit_code": code, "said": log_tail}), encoding="utf-8")
     while True:
         signal.pause()
 
 
 def prepare() -> None:
-    """Have the directories belong to whom they are for."""
+    """Create the directories and set their owners."""
     for directory in (WORKSPACE, SOCKET, RECORDS):
         directory.mkdir(parents=True, exist_ok=True)
         if is_root():
@@ -65,35 +65,35 @@ def prepare() -> None:
     OUTCOME.chmod(0o700)
 
 
-def served(words: list[str]) -> tuple[int, list[str]]:
-    """Serve the run, begun or resumed; return the exit code and the last lines that were printed."""
-    asked = ["--resume", "latest"] if is_begun() else [*words, "--name", "harbor", "--workspace", str(WORKSPACE)]
-    where = ["--listen", LISTEN, "--socket", str(SOCKET / "judge.sock"), "--runs", str(RECORDS / "runs"), "--json"]
-    said: deque[str] = deque(maxlen=LAST_LINES)
+def serve_once(words: list[str]) -> tuple[int, list[str]]:
+    """Serve a new run or resume it; return the exit code and the last lines of its log."""
+    run = ["--resume", "latest"] if has_run() else [*words, "--name", "harbor", "--workspace", str(WORKSPACE)]
+    places = ["--listen", LISTEN, "--socket", str(SOCKET / "judge.sock"), "--runs", str(RECORDS / "runs"), "--json"]
+    log: deque[str] = deque(maxlen=LAST_LINES)
     token: list[str] = []
-    with (OUTCOME / "part").open("wb") as part, started(["serve", *asked, *where], part.fileno()) as process:
-        listening = Thread(target=lambda: listen(process, said, token), daemon=True)
-        listening.start()
-        asked_to_finish = False
+    with (OUTCOME / "part").open("wb") as part, start(["serve", *run, *places], part.fileno()) as process:
+        reader = Thread(target=lambda: read_log(process, log, token), daemon=True)
+        reader.start()
+        is_finishing = False
         while process.poll() is None:
-            if FINISH.exists() and token and not asked_to_finish:
-                asked_to_finish = finish_was_heard(token[-1])
+            if FINISH.exists() and token and not is_finishing:
+                is_finishing = request_finish(token[-1])
             time.sleep(LOOK_S)
-        listening.join()
-    return process.returncode, list(said)
+        reader.join()
+    return process.returncode, list(log)
 
 
-def listen(process: "subprocess.Popen[str]", said: deque[str], token: list[str]) -> None:
-    """Pass on what the judge prints, and take from it the token that requests need."""
+def read_log(process: "subprocess.Popen[str]", log: deque[str], token: list[str]) -> None:
+    """Copy the judge's log to stderr, and find the token for requests in it."""
     for line in process.stderr or ():
         sys.stderr.write(line)
         sys.stderr.flush()
-        said.append(line.rstrip())
-        if found := ANSWERS.search(line.rstrip()):
-            token.append(found[1])
+        log.append(line.rstrip())
+        if match := ANSWERS.search(line.rstrip()):
+            token.append(match[1])
 
 
-def finish_was_heard(token: str) -> bool:
+def request_finish(token: str) -> bool:
     """Ask the judge to close the run; return whether it answered."""
     address = f"http://{LISTEN}/{token}/finish"
     request = urllib.request.Request(address, b"{}", {"Content-Type": "application/json"})
@@ -102,13 +102,13 @@ def finish_was_heard(token: str) -> bool:
         with opener.open(request, timeout=10):
             return True
     except urllib.error.HTTPError as refused:
-        return refused.code == 409  # it is closed already
+        return refused.code == 409  # already closed
     except OSError:
         return False
 
 
-def started(words: list[str], out: int | None = None) -> "subprocess.Popen[str]":
-    """Start the program as the user whom policies and the agent have too."""
+def start(words: list[str], out: int | None = None) -> "subprocess.Popen[str]":
+    """Start evopolicygym as the user of policies and of the agent."""
     home = {"HOME": str(RECORDS), "XDG_STATE_HOME": str(RECORDS / "state")}
     user = USER if is_root() else None
     line = [sys.executable, "-P", "-m", "evopolicygym", *words]
@@ -126,25 +126,25 @@ def started(words: list[str], out: int | None = None) -> "subprocess.Popen[str]"
 
 
 def call(*words: str) -> None:
-    """Have the program do something of which nothing depends."""
-    with started(list(words), subprocess.DEVNULL) as process:
+    """Run evopolicygym; ignore its exit code."""
+    with start(list(words), subprocess.DEVNULL) as process:
         sys.stderr.write(process.communicate()[1])
 
 
 def keep_record() -> None:
-    """Keep the run's record where its outcome is, as one file."""
+    """Archive the run directory beside the outcome."""
     part = RECORD.with_suffix(".part")
     with suppress(OSError), tarfile.open(part, "w:gz") as archive:
-        archive.add(RECORDS / "runs", "runs", filter=lambda one: None if Path(one.name).name in LEFT_OUT else one)
+        archive.add(RECORDS / "runs", "runs", filter=lambda entry: None if Path(entry.name).name in LEFT_OUT else entry)
     with suppress(OSError):
         part.rename(RECORD)
 
 
 def finish(seconds: float) -> int:
-    """Have the run closed and wait for its score; return 1 where there is none, with the record as it is."""
+    """Close the run and wait for its score; return 1 and archive the run directory if there is none."""
     FINISH.touch()
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         if SCORED.exists():
             return 0
         if FAILED.exists():
@@ -156,13 +156,13 @@ def finish(seconds: float) -> int:
     return 1
 
 
-def is_begun() -> bool:
+def has_run() -> bool:
     """Return whether there is a run to resume."""
     return any((RECORDS / "runs").glob("*/*/*/*/journal.jsonl"))
 
 
 def is_root() -> bool:
-    """Return whether there is a user to step down to."""
+    """Return whether this process runs as root."""
     return os.geteuid() == 0
 
 

@@ -1,1 +1,0 @@
-"""The tables that are exported: their columns and their values."""

@@ -1,0 +1,307 @@
+"""The tables of runs, read from their run directories. Steps are read one row at a time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evopolicygym.core.cases import Split
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.rollout import Episode
+from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.score import Estimate, estimate
+from evopolicygym.core.spaces import Dict, Space, Text, Tuple, from_schema
+from evopolicygym.core.strict_json import dumps
+from evopolicygym.core.text import printable
+from evopolicygym.export.schema import (
+    STEPS,
+    ColumnSchema,
+    EpisodeRow,
+    Json,
+    Numbers,
+    Row,
+    RunRow,
+    StepRow,
+    SubmissionRow,
+    ValueKind,
+    columns,
+)
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import RunRecord, experiment_name, find_runs, read_run
+from evopolicygym.records.run_document import summary_of
+from evopolicygym.records.trajectories import Step, read_steps
+
+
+@dataclass(frozen=True, slots=True)
+class RunTables:
+    """The tables of one run."""
+
+    record: RunRecord
+    row: RunRow
+    submissions: list[SubmissionRow]
+    episodes: list[EpisodeRow]
+
+    def steps(self) -> Iterator[StepRow]:
+        """Yield the steps of all episodes; they are read lazily."""
+        for episode in self.episodes:
+            yield from step_rows(self.record.paths, self.record.state, episode)
+
+    def rows(self, table: str) -> Iterable[Row]:
+        """Return the rows of a table."""
+        if table == STEPS:
+            return self.steps()
+        tables: dict[str, Iterable[Row]] = {
+            "runs": [self.row],
+            "submissions": self.submissions,
+            "episodes": self.episodes,
+        }
+        return tables[table]
+
+
+@dataclass(slots=True)
+class Runs:
+    """The tables of several runs."""
+
+    runs: list[RunRow] = field(default_factory=list)
+    submissions: list[SubmissionRow] = field(default_factory=list)
+    episodes: list[EpisodeRow] = field(default_factory=list)
+    _by_id: dict[str, RunTables] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        counts = (f"{len(getattr(self, name))} {name}" for name in ("runs", "submissions", "episodes"))
+        return f"<Runs: {', '.join(counts)}>"
+
+    def add(self, run: RunTables) -> None:
+        """Add a run."""
+        self.runs.append(run.row)
+        self.submissions += run.submissions
+        self.episodes += run.episodes
+        self._by_id[run.row.run] = run
+
+    def steps(self, *runs: str) -> Iterator[StepRow]:
+        """Return the steps of the runs with these ids (default: all); they are read lazily."""
+        unknown = [run for run in runs if run not in self._by_id]
+        if unknown:
+            raise UsageError(f"Unknown run {unknown[0]!r}. Loaded runs: {', '.join(self._by_id) or 'none'}.")
+        return chain.from_iterable(self._by_id[run].steps() for run in runs or self._by_id)
+
+
+def load_runs(*paths: str | Path) -> Runs:
+    """Return the tables of all runs at or below these directories.
+
+    ``runs``, ``submissions`` and ``episodes`` are lists of dataclasses, which ``pandas.DataFrame`` and
+    ``polars.DataFrame`` accept; ``steps()`` reads lazily.
+    """
+    loaded = Runs()
+    for run in each_run(find(paths)):
+        loaded.add(run)
+    return loaded
+
+
+def find(paths: Iterable[str | Path]) -> list[Path]:
+    """Return the directories of all runs at or below these paths; raise ``UsageError`` or ``RecordError`` for none."""
+    roots: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        below = {root.resolve(): root for root in find_runs(path)}
+        if not below:
+            read_run(path)  # raises the reason
+        for resolved, root in below.items():
+            roots.setdefault(resolved, root)
+    if not roots:
+        raise UsageError("Missing run: expected a run directory or a directory with runs below it.")
+    return list(roots.values())
+
+
+def each_run(roots: Iterable[Path]) -> Iterator[RunTables]:
+    """Yield the tables of runs, read lazily; raise ``UsageError`` for two runs with the same id."""
+    seen: dict[str, Path] = {}
+    for root in roots:
+        run = tables_of(root)
+        other = seen.setdefault(run.row.run, root)
+        if other is not root:
+            raise UsageError(f"{other} and {root} are runs with the same id, {run.row.run!r}. Pass only one of them.")
+        yield run
+
+
+def tables_of(root: Path) -> RunTables:
+    """Return a run's tables; raise ``RecordError`` for an invalid run directory."""
+    try:
+        record = read_run(root)
+        return RunTables(record, _run(record), _submissions(record), list(_episodes(record)))
+    except RecordError as error:
+        raise error if str(root) in str(error) else RecordError(f"{root}: {error}") from error
+
+
+def _run(record: RunRecord) -> RunRow:
+    row = summary_of(record).row()
+    name = experiment_name(record.paths.root.absolute(), row["experiment_id"])
+    row["experiment"] = printable(name) or row["experiment_id"]
+    return RunRow(**{column.name: _value(column, row[column.name]) for column in columns(RunRow)})
+
+
+def _value(column: ColumnSchema, value: Any) -> Any:  # noqa: ANN401 - any column's
+    """Return a value of a run's row as in its table: null for an empty value of an optional column."""
+    if value is None or (column.optional and value in ("", {})):
+        return None
+    if column.kind is ValueKind.TIME:
+        return _time(value)
+    return json_text(dict(value)) if column.kind is ValueKind.JSON else value
+
+
+def _submissions(record: RunRecord) -> list[SubmissionRow]:
+    return [_submission(record, submission) for submission in record.state.submissions]
+
+
+def _submission(record: RunRecord, submission: SubmissionState) -> SubmissionRow:
+    state, published = record.state, submission.published
+    train = estimate(submission.returns) if submission.returns else None
+    validation = _validation(state, submission.charged.checkpoint)
+    return SubmissionRow(
+        run=state.opened.run_id,
+        submission=submission.index,
+        status=submission.status.value,
+        checkpoint=submission.charged.checkpoint,
+        selected=state.selected is not None and state.selected.submit_index == submission.index,
+        episodes=len(submission.episodes),
+        played=len(submission.returns),
+        failed_episodes=submission.failed,
+        remaining_budget=submission.remaining_budget,
+        train_mean=train.mean if train else None,
+        train_standard_error=train.standard_error if train else None,
+        validation_mean=validation.mean if validation else None,
+        validation_standard_error=validation.standard_error if validation else None,
+        error=published.error.message if published and published.error else None,
+        charged_at=_time(submission.charged.time),
+        published_at=_time(published.time) if published else None,
+        seconds=published.wall_time_s if published else None,
+    )
+
+
+def _validation(state: RunState, checkpoint: str) -> Estimate | None:
+    rollout = state.rollout(Split.VALIDATION, checkpoint)
+    return None if rollout.missing else estimate(rollout.returns)
+
+
+def _episodes(record: RunRecord) -> Iterator[EpisodeRow]:
+    state = record.state
+    for submission in state.submissions:
+        cases = submission.charged.env_instances
+        checkpoint = submission.charged.checkpoint
+        yield from _episode_rows(state, Split.TRAIN, checkpoint, cases, submission.episodes, submission.index)
+    for rollout in state.hidden:
+        cases = tuple(range(len(rollout.episodes)))
+        yield from _episode_rows(state, rollout.split, rollout.checkpoint, cases, rollout.episodes, None)
+
+
+def _episode_rows(
+    state: RunState,
+    split: Split,
+    checkpoint: str,
+    cases: Sequence[int],
+    episodes: Sequence[Episode | None],
+    submission: int | None,
+) -> Iterator[EpisodeRow]:
+    for position, (case, episode) in enumerate(zip(cases, episodes, strict=True)):
+        if episode is None:
+            continue
+        failure = episode.failure
+        yield EpisodeRow(
+            run=state.opened.run_id,
+            episode=f"{split.value}/{checkpoint if submission is None else submission}/{position}",
+            split=split.value,
+            submission=submission,
+            checkpoint=checkpoint,
+            position=position,
+            case=case,
+            episode_return=episode.episode_return,
+            length=episode.length,
+            terminated=episode.terminated,
+            truncated=episode.truncated,
+            success=episode.succeeded,
+            failure=failure.reason.value if failure else None,
+            failure_step=failure.step if failure else None,
+            failure_message=failure.message if failure else None,
+            actions_clipped=episode.actions_clipped,
+            reward_components=json_text(dict(episode.reward_components)),
+            seconds=episode.seconds,
+            trajectory_sha256=episode.trajectory_sha256,
+        )
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def episode_steps(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator[Step] | None:
+    """Return an episode's recorded steps; None if none were recorded or their files are gone."""
+    if episode.submission is None:
+        directory = paths.hidden_episode(Split(episode.split), episode.checkpoint, episode.position)
+    else:
+        number = state.submissions[episode.submission].first_global_episode + episode.position
+        directory = paths.train_episode(episode.submission, number)
+    steps = read_steps(directory, *spaces(state), root=paths.root)
+    return None if steps is None else _check_count(steps, episode, str(directory))
+
+
+def spaces(state: RunState) -> tuple[Space, Space]:
+    """Return the spaces of a run's observations and actions."""
+    return from_schema(state.opened.observation_schema), from_schema(state.opened.action_schema)
+
+
+def step_rows(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator[StepRow]:
+    """Yield the rows of an episode's recorded steps."""
+    observations, actions = spaces(state)
+    for index, step in enumerate(episode_steps(paths, state, episode) or ()):
+        last = index == episode.length - 1
+        observation, observation_json = _cells(observations, step.observation)
+        action, action_json = _cells(actions, step.action)
+        final, final_json = _cells(observations, step.final_observation)
+        yield StepRow(
+            run=episode.run,
+            episode=episode.episode,
+            split=episode.split,
+            submission=episode.submission,
+            checkpoint=episode.checkpoint,
+            position=episode.position,
+            case=episode.case,
+            step=index,
+            observation=observation,
+            observation_json=observation_json,
+            action=action,
+            action_json=action_json,
+            reward=step.reward,
+            terminated=last and episode.terminated,
+            truncated=last and episode.truncated,
+            action_clipped=step.clipped,
+            info=None if step.info is None else json_text(step.info),
+            final_observation=final,
+            final_observation_json=final_json,
+        )
+
+
+def json_text(value: Any) -> Json:  # noqa: ANN401 - any JSON value, numpy's included
+    """Return a value as JSON that can be encoded as UTF-8: lone surrogates are escaped."""
+    return Json(dumps(value).encode("utf-8", "backslashreplace").decode())
+
+
+def _check_count(steps: Iterator[Step], episode: EpisodeRow, where: str) -> Iterator[Step]:
+    """Yield the steps; raise ``RecordError`` if their number isn't the episode's length."""
+    count = 0
+    for step in steps:
+        count += 1
+        yield step
+    if count != episode.length:
+        raise RecordError(f"{where} has {count} steps; the event log says that the episode had {episode.length}.")
+
+
+def _cells(space: Space, value: Any) -> tuple[Numbers | None, Json | None]:  # noqa: ANN401 - a value of any space
+    """Return a value for the column of numbers and for that of JSON; one of them is None."""
+    if value is None:
+        return None, None
+    if isinstance(space, Dict | Tuple | Text):
+        return None, json_text(value)
+    return np.asarray(value, np.float64).ravel(), None

@@ -1,0 +1,270 @@
+"""Reading agents' transcripts: a function for each format, which adds an event to the steps of a conversation.
+
+It may raise for an unexpected event: the line is skipped and counted.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import RecordError
+from evopolicygym.records.conversation import ConversationStep, ConversationSteps, StepSource, as_text
+
+Read = Callable[[Mapping[str, Any], ConversationSteps], None]
+CODEX_NOT_ARGUMENTS = frozenset({"id", "type", "status", "aggregated_output", "exit_code", "result", "error"})
+"""Keys of an item of Codex that are not arguments of its call."""
+UNREADABLE: Mapping[str, str] = {
+    "acp": "its client prints its own events",
+    "command": "it is a user's program, with any output",
+    "function": "a function writes none",
+    "inspect_ai": "Inspect keeps its own log",
+    "mini_swe_agent": "it prints its conversation as plain text",
+    "outside": "an external agent keeps its own",
+    "policy": "it calls no model",
+    "random": "it calls no model",
+    "random_search": "it calls no model",
+    "reference": "it calls no model",
+    "scripted": "it calls no model",
+    "shell": "a person in a shell writes none",
+    "tuner": "it calls no model",
+}
+"""Agents of this package whose transcripts are not read, and why."""
+MAX_BYTES = 65 << 20
+"""Bytes of a transcript that are read, which is the most that a run keeps."""
+MAX_LINE = 8 << 20
+"""Bytes of a line; longer lines are split."""
+
+
+def read_claude_code(event: Mapping[str, Any], steps: ConversationSteps) -> None:
+    """Add an event of Claude Code's ``--output-format stream-json``, which Qwen Code prints too.
+
+    A model's answer comes in several events, each with a block and all with the same message id. Output tokens are
+    counted when the answer starts, and so are not read.
+    """
+    match event["type"]:
+        case "system":
+            steps.version = event.get("claude_code_version") or event.get("qwen_code_version") or steps.version
+        case "assistant":
+            _add_claude_answer(event["message"], steps, str(event.get("timestamp") or ""))
+        case "user":
+            _add_claude_input(event["message"]["content"], steps, str(event.get("timestamp") or ""))
+        case _:
+            return
+
+
+def _add_claude_answer(message: Mapping[str, Any], steps: ConversationSteps, time: str) -> None:
+    step = _claude_step(message.get("id"), steps, time)
+    step.model = str(message.get("model") or "")
+    for block in message["content"]:
+        match block["type"]:
+            case "text":
+                step.message = "\n".join(filter(None, (step.message, block["text"])))
+            case "thinking":
+                step.reasoning = "\n".join(filter(None, (step.reasoning, block["thinking"])))
+            case "tool_use":
+                steps.call(step, block["name"], block["input"], block["id"])
+    if usage := message.get("usage"):
+        inputs = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        step.usage = {
+            "input": sum(usage.get(name) or 0 for name in inputs),
+            "cached_input": usage.get("cache_read_input_tokens") or 0,
+        }
+
+
+def _claude_step(message_id: object, steps: ConversationSteps, time: str) -> ConversationStep:
+    """Return the step of a message: the latest step if it has the same id, else a new step."""
+    if message_id and steps.message_id == message_id:
+        return steps.steps[-1]
+    steps.message_id = message_id
+    return steps.add(StepSource.AGENT, time=time)
+
+
+def _add_claude_input(content: object, steps: ConversationSteps, time: str) -> None:
+    if isinstance(content, str):
+        steps.add(StepSource.USER, content, time)
+        return
+    assert isinstance(content, list)  # noqa: S101 - the caller skips other events
+    for block in content:
+        if block["type"] == "tool_result":
+            steps.result(block["tool_use_id"], block["content"], is_error=bool(block.get("is_error")))
+        else:
+            steps.add(StepSource.USER, as_text(block), time)
+
+
+def read_qwen(event: Mapping[str, Any], steps: ConversationSteps) -> None:
+    """Add an event of Qwen Code's ``-o stream-json``: Claude Code's format, with cached tokens in the input tokens."""
+    read_claude_code(event, steps)
+    if event["type"] == "assistant" and (usage := event["message"].get("usage")):
+        steps.steps[-1].usage = {
+            "input": usage["input_tokens"],
+            "cached_input": usage.get("cache_read_input_tokens") or 0,
+            "output": usage["output_tokens"],
+        }
+
+
+def read_codex(event: Mapping[str, Any], steps: ConversationSteps) -> None:
+    """Add an event of Codex's ``exec --json``: an item for each message or action, without times."""
+    match event["type"]:
+        case "item.completed":
+            _add_codex_item(event["item"], steps)
+        case "turn.failed":
+            steps.add(StepSource.SYSTEM, event["error"]["message"])
+        case _:
+            return
+
+
+def _add_codex_item(item: Mapping[str, Any], steps: ConversationSteps) -> None:
+    match item["type"]:
+        case "agent_message":
+            steps.latest().message = item["text"]
+        case "reasoning":
+            steps.add(StepSource.AGENT).reasoning = item["text"]
+        case "error":
+            steps.add(StepSource.SYSTEM, item["message"])
+        case kind:
+            arguments = {name: value for name, value in item.items() if name not in CODEX_NOT_ARGUMENTS}
+            step = steps.latest()
+            call_id = steps.call(step, kind, arguments, item["id"])
+            result = next((item[name] for name in ("aggregated_output", "result", "error") if item.get(name)), "")
+            steps.result(call_id, result, is_error=item.get("status") == "failed" or bool(item.get("exit_code")))
+
+
+def read_gemini(event: Mapping[str, Any], steps: ConversationSteps) -> None:
+    """Add an event of Gemini CLI's ``-o stream-json``: messages in pieces, calls and results separately."""
+    time = str(event.get("timestamp") or "")
+    match event["type"]:
+        case "message" if event["role"] == "assistant":
+            steps.latest(time).message += event["content"]
+        case "message":
+            steps.add(StepSource.USER, event["content"], time)
+        case "tool_use":
+            steps.call(steps.latest(time), event["tool_name"], event["parameters"], event["tool_id"])
+        case "tool_result":
+            failed = event.get("status") == "error"
+            steps.result(event["tool_id"], event.get("output") or event.get("error") or "", is_error=failed)
+        case "error":
+            steps.add(StepSource.SYSTEM, str(event.get("message", "")), time)
+        case _:
+            return
+
+
+def read_kimi_code(event: Mapping[str, Any], steps: ConversationSteps) -> None:
+    """Add a message of Kimi Code's ``--output-format stream-json``, in the format of OpenAI's API.
+
+    Other lines, such as hints on how to resume, are ignored.
+    """
+    match event.get("role"):
+        case "assistant":
+            step = steps.add(StepSource.AGENT, as_text(event.get("content")))
+            step.reasoning = as_text(event.get("reasoning_content"))
+            for call in event.get("tool_calls") or ():
+                steps.call(step, call["function"]["name"], call["function"]["arguments"], call["id"])
+        case "tool":
+            steps.result(event["tool_call_id"], event["content"])
+        case "user":
+            steps.add(StepSource.USER, as_text(event["content"]))
+        case "meta" if event.get("type") == "system.version":
+            steps.version = event["version"]
+        case _:
+            return
+
+
+def read_opencode(event: Mapping[str, Any], steps: ConversationSteps) -> None:
+    """Add an event of opencode's ``run --format json``: an answer is between ``step_start`` and ``step_finish``."""
+    part = event.get("part") or {}
+    time = datetime.fromtimestamp(event["timestamp"] / 1000, UTC).isoformat(timespec="milliseconds")
+    if event["type"] == "step_start":
+        steps.add(StepSource.AGENT, time=time)
+        return
+    latest = next((step for step in reversed(steps.steps) if step.source is StepSource.AGENT), None)
+    step = latest or steps.add(StepSource.AGENT, time=time)
+    match event["type"]:
+        case "text":
+            step.message = "\n".join(filter(None, (step.message, part["text"])))
+        case "reasoning":
+            step.reasoning = "\n".join(filter(None, (step.reasoning, part["text"])))
+        case "tool_use":
+            state = part["state"]
+            call_id = steps.call(step, part["tool"], state["input"], part["callID"])
+            steps.result(call_id, state.get("output") or state.get("error"), is_error=state["status"] == "error")
+        case "step_finish":
+            counts, cache = part["tokens"], part["tokens"]["cache"]
+            prompt = counts["input"] + cache["read"] + cache["write"]
+            output = counts["output"] + counts["reasoning"]
+            step.usage = {"input": prompt, "cached_input": cache["read"], "output": output}
+        case "error":
+            error = event["error"]
+            steps.add(StepSource.SYSTEM, str((error.get("data") or {}).get("message") or error["name"]), time)
+
+
+def read_harness(event: Mapping[str, Any], steps: ConversationSteps) -> None:
+    """Add an event of an agent of this package: ``neutral``, or an optimiser that calls a model."""
+    time = event["time"]
+    match event["role"]:
+        case "assistant":
+            step = steps.add(StepSource.AGENT, event["text"], time)
+            for command in event.get("commands") or ():
+                steps.call(step, "bash", {} if command is None else {"command": command})
+        case "tool":
+            caller = next(step for step in reversed(steps.steps) if step.source is StepSource.AGENT)
+            steps.result(caller.calls[len(caller.results)].id, event["text"])
+        case "user":
+            steps.add(StepSource.USER, event["text"], time)
+        case "judge":
+            evaluation = {name: value for name, value in event.items() if name not in {"time", "role"}}
+            step = steps.latest(time)
+            steps.result(steps.call(step, "evaluate", {}), evaluation)
+        case _:
+            steps.add(StepSource.SYSTEM, event["text"], time)
+
+
+READERS: Mapping[str, Read] = {
+    "claude_code": read_claude_code,
+    "codex": read_codex,
+    "gemini": read_gemini,
+    "gepa": read_harness,
+    "kimi_code": read_kimi_code,
+    "neutral": read_harness,
+    "opencode": read_opencode,
+    "openevolve": read_harness,
+    "qwen": read_qwen,
+}
+"""Readers by the agent's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The steps of a transcript."""
+
+    steps: list[ConversationStep]
+    version: str
+    unread: int
+    """The number of skipped lines: warnings, and events that the reader doesn't know."""
+
+
+def read_transcript(agent: str, path: Path, root: Path) -> Transcript | None:
+    """Return an agent's transcript; None if it doesn't exist. The agent must be a key of ``READERS``."""
+    read, steps, unread = READERS[agent], ConversationSteps(), 0
+    try:
+        for steps.line, line in enumerate(_lines(path, root), 1):
+            try:
+                read(json.loads(line, parse_constant=str), steps)
+            except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, StopIteration):
+                unread += bool(line.strip())
+    except FileNotFoundError:
+        return None
+    except (OSError, RecordError) as error:
+        raise RecordError(f"{path}: {error}") from error
+    return Transcript(steps.steps, steps.version, unread)
+
+
+def _lines(path: Path, root: Path) -> Iterator[bytes]:
+    left = MAX_BYTES
+    with regular_file.reader(path, root) as file:
+        while left > 0 and (line := file.readline(MAX_LINE)):
+            left -= len(line)
+            yield line

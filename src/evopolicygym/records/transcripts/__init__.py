@@ -1,1 +1,0 @@
-"""Readers of agents' transcripts, a module for each format."""

@@ -1,1 +1,0 @@
-"""Packs: a TOML file each, read by ``specs/pack_catalog.py``."""
