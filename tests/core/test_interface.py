@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from drawn_spaces import spaces, transported
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.interface import (
     action_converter,
     draw_interface,
@@ -28,6 +29,7 @@ from evopolicygym.core.spaces import (
     InvalidAction,
     Space,
     Text,
+    Tuple,
     action_reader,
     from_schema,
     sample,
@@ -46,8 +48,13 @@ GRIDWORLD = Dict((("direction", Discrete(4)), ("image", GRID), ("mission", Text(
 
 
 def drawn(space: Space, key: bytes, level: str) -> dict[str, Any]:
+    """Return an interface of a space for observations and actions, for actions with texts a permuted one."""
     schema = json.loads(dumps(to_schema(space)))
-    return draw_interface(key, level, schema, schema)
+    return draw_interface(key, "permuted" if '"Text"' in dumps(schema) else level, schema, schema)
+
+
+def drawn_observation(space: Space, key: bytes, level: str) -> dict[str, Any]:
+    return draw_interface(key, level, json.loads(dumps(to_schema(space))), to_schema(Discrete(2)))
 
 
 def bits(value: Any) -> Any:
@@ -71,7 +78,7 @@ def changed_back(interface: dict[str, Any], value: Any) -> Any:
 @given(spaces | some.sampled_from([GRID, PICTURE, BYTES, MATRIX, GRIDWORLD]), keys, levels, some.integers(0, 2**32 - 1))
 def test_observations_change_back_bit_for_bit(space: Space, key: bytes, level: str, seed: int) -> None:
     """An observation that an interface changed is changed back to the same bits, and lies in the space shown."""
-    interface = drawn(space, key, level)
+    interface = drawn_observation(space, key, level)
     value = sample(space, np.random.default_rng(seed))
     shown = observation_converter(interface)(value)
     assert bits(changed_back(interface, shown)) == bits(value)
@@ -130,7 +137,7 @@ def test_levels_share_their_draw() -> None:
     """Permuted and anonymous change numbers alike, so that they differ in what the agent is told alone."""
     key = interface_key(b"1" * 32, "door_key")
     permuted, anonymous = (
-        drawn(GRIDWORLD, key, level)["observation"]["transform"] for level in ("permuted", "anonymous")
+        drawn_observation(GRIDWORLD, key, level)["observation"]["transform"] for level in ("permuted", "anonymous")
     )
     assert permuted["parts"]["image"] == anonymous["parts"]["image"]
     assert permuted["names"] == {"direction": "direction", "image": "image", "mission": "mission"}
@@ -150,7 +157,7 @@ def test_an_anonymous_space_has_no_words() -> None:
     text = dumps(shown_schemas(interface))
     assert not any(word in text for word in ("speed", "gear", "wind", "rain", '"low"]', "labels", "fields"))
     mission = "go to the red ball"
-    changed = observation_converter(drawn(Text(60), bytes(32), "anonymous"))(mission)
+    changed = observation_converter(drawn_observation(Text(60), bytes(32), "anonymous"))(mission)
     assert [len(word) for word in changed.split()] == [len(word) for word in mission.split()]
     assert not set(changed.split()) & set(mission.split())
 
@@ -217,3 +224,11 @@ def _read_or_none(space: Space, answer: Any, read: Callable[[Any], tuple[Any, bo
         return read(transported(space, answer))
     except (InvalidAction, TypeError, ValueError):
         return None
+
+
+def test_actions_that_are_texts_have_no_anonymous_interface() -> None:
+    """Where a policy must find words, an anonymous interface is refused by a message that names the other ones."""
+    schema = to_schema(Tuple((Discrete(2), Text(9))))
+    with pytest.raises(UsageError, match="permuted"):
+        draw_interface(bytes(32), "anonymous", schema, schema)
+    assert draw_interface(bytes(32), "permuted", schema, schema)["action"]["transform"]["parts"][1] == {}

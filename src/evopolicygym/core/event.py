@@ -10,9 +10,10 @@ from typing import Any
 
 from evopolicygym.core.agent import AgentConfig, PriceSnapshot
 from evopolicygym.core.cases import Split, SplitSource
+from evopolicygym.core.interface import shown_spec
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import EnvironmentSpec, Task
 
 SCHEMA = 3
 """The schema of records, in the event log's first line, ``run.json`` and ``post_hoc.json``. No other schema is read."""
@@ -86,7 +87,14 @@ class RunOpened:
     gymnasium alone makes it, and where they were not hashed."""
     revealed: bool = False
     """Whether the experiment's secret had been published, so that its cases were hidden no more."""
+    interface: Mapping[str, Any] = field(default_factory=dict)
+    """The interface through which the environment is played (``core/interface.py``); empty for the standard one."""
     schema_version: int = SCHEMA
+
+    @property
+    def shown_environment(self) -> EnvironmentSpec:
+        """The environment as its agent is shown it."""
+        return shown_spec(self.task.environment, self.interface)
 
 
 @dataclass(frozen=True, slots=True)

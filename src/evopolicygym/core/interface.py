@@ -16,12 +16,15 @@ Spaces are schemas here, as ``core.spaces.to_schema`` returns them.
 
 import hmac
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from evopolicygym.core.spaces import action_reader, from_schema
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.spaces import Space, action_reader, from_schema
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.transforms import (
     MIRRORED,
     SAME,
@@ -53,6 +56,46 @@ LISTED = 64
 NUMBERS = (bool, int, float, np.number, np.bool_)
 
 
+@dataclass(frozen=True, slots=True)
+class InterfaceDraw:
+    """What an interface is drawn from. Never leaves the trusted side."""
+
+    level: str
+    """``permuted`` or ``anonymous``."""
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BoundInterface:
+    """An interface, ready to be played through."""
+
+    document: Interface
+    observation_space: Space
+    """As it is shown."""
+    action_space: Space
+    """As it is shown."""
+    show_observation: Convert
+    show_action: Convert
+    action_of: Convert
+    """Turns a valid action of the space shown into the simulator's."""
+    read_action: Callable[[Any], tuple[Any, bool]]
+    """The rule for actions of the space shown, as ``core.spaces.action_reader`` returns it."""
+
+    @classmethod
+    def of(cls, interface: Interface) -> "BoundInterface":
+        """Return an interface, bound."""
+        observation, action = map(from_schema, shown_schemas(interface))
+        return cls(
+            document=interface,
+            observation_space=observation,
+            action_space=action,
+            show_observation=observation_converter(interface),
+            show_action=shown_action_converter(interface),
+            action_of=action_converter(interface),
+            read_action=shown_action_reader(interface),
+        )
+
+
 def interface_key(secret: bytes, environment: str) -> bytes:
     """Return the key of the interfaces of one environment in an experiment."""
     return hmac.digest(secret, f"evopolicygym interface 1|{environment}".encode(), "sha256")
@@ -65,19 +108,31 @@ def draw_interface(
 
     ``components`` are the names of the parts of the reward.
     """
-    hidden = level == ANONYMOUS
+    if level == ANONYMOUS and _has_text(action):
+        raise UsageError(
+            f"Invalid interface {level!r}: expected {PERMUTED!r} or 'standard', as the actions are texts, whose words "
+            f"can't be found without their meaning."
+        )
     document: dict[str, Any] = {
         "version": VERSION,
         "level": level,
         "observation": {"schema": dict(observation), "transform": _draw(key, observation, "observation", level)},
         "action": {"schema": dict(action), "transform": _draw(key, action, "action", level)},
+        "reward_components": list(components),
     }
-    if hidden:
+    if level == ANONYMOUS:
         order = _Draw(key, "components").order(len(components))
         document["task"] = f"task-{_digest(key, 'task')[:6]}"
         document["components"] = {name: f"part_{place}" for name, place in zip(components, order, strict=True)}
         document["info_key"] = _digest(key, "info")
     return document
+
+
+def _has_text(schema: Schema) -> bool:
+    """Return whether a value of a space has a text in it."""
+    spaces = schema.get("spaces", ())
+    parts = spaces.values() if isinstance(spaces, Mapping) else spaces
+    return schema["type"] == "Text" or any(map(_has_text, parts))
 
 
 def shown_schemas(interface: Interface) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -127,6 +182,25 @@ def shown_action_reader(interface: Interface) -> Callable[[Any], tuple[Any, bool
         return (show(read_standard(standard(raw))[0]), True) if is_clipped else (action, False)
 
     return read_shown
+
+
+def shown_spec(spec: EnvironmentSpec, interface: Interface) -> EnvironmentSpec:
+    """Return an environment as its agent is shown it: through an anonymous interface without names and words."""
+    if not interface or interface["level"] != ANONYMOUS:
+        return spec
+    return replace(
+        spec,
+        name=interface["task"],
+        id=interface["task"],
+        objective="Make the mean return as large as you can. What the numbers mean is not told; find out what they do.",
+        reward="Every step gives a number; the return is their sum.",
+        termination="An episode may end early.",
+        observation=(),
+        action=(),
+        reward_components=tuple(sorted(interface["components"].values())),
+        success=replace(spec.success, meaning="an episode counts as a success or not") if spec.success else None,
+        packages=(),
+    )
 
 
 class _Draw:

@@ -235,7 +235,7 @@ class RunState:
 
     def context(self, submission: SubmissionState) -> PolicyContext:
         """Return what a policy of this submission is given, in train as in hidden evaluation."""
-        environment = self.opened.task.environment
+        environment = self.opened.shown_environment
         return PolicyContext(
             env=environment.name,
             submit_index=submission.index,
