@@ -14,6 +14,7 @@ from whole_runs import state_kept_in
 CROSSED = {
     "feedback_ablation": ("feedback", ("full", "returns")),
     "text_ablation": ("text", ("full", "terse")),
+    "interface_gap": ("interface", ("standard", "permuted", "anonymous")),
     "budget_ladder": ("budget", (8, 32, 128, 512)),
 }
 

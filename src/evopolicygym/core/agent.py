@@ -389,6 +389,17 @@ class EnvironmentSpecificAgent(Protocol):
 
 
 @runtime_checkable
+class InterfaceAgent(Protocol):
+    """An agent of the judge's side that plays through an interface which it knows."""
+
+    def know(self, environment: str, interface: Mapping[str, Any]) -> None:
+        """Take the name of the run's environment and its interface as data, empty for the standard one.
+
+        Called before its first turn.
+        """
+
+
+@runtime_checkable
 class ProgramAgent(Protocol):
     """An agent that may start a program, which needs a sandbox backend for programs."""
 

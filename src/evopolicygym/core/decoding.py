@@ -96,5 +96,6 @@ def _adapter(settings: _Settings) -> TypeAdapter[Any]:
 
 def _problems(error: ValidationError) -> tuple[DecodingProblem, ...]:
     return tuple(
-        DecodingProblem(tuple(map(str, each["loc"][1:])), each["msg"], each["type"], each["input"]) for each in error.errors(include_url=False)
+        DecodingProblem(tuple(map(str, each["loc"][1:])), each["msg"], each["type"], each["input"])
+        for each in error.errors(include_url=False)
     )

@@ -10,9 +10,10 @@ from typing import Any
 
 from evopolicygym.core.agent import AgentConfig, PriceSnapshot
 from evopolicygym.core.cases import Split, SplitSource
+from evopolicygym.core.interface import shown_spec
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import EnvironmentSpec, Task
 
 SCHEMA = 3
 """The schema of the event log, ``run.json`` and ``post_hoc.json``. No other schema is read."""
@@ -85,7 +86,14 @@ class RunOpened:
     """The modules that create the environment, each with a hash of its files; empty if gymnasium alone creates it."""
     revealed: bool = False
     """Whether the experiment's secret was already published, so that its cases were not hidden."""
+    interface: Mapping[str, Any] = field(default_factory=dict)
+    """The interface through which the environment is played (``core/interface.py``); empty for the standard one."""
     schema_version: int = SCHEMA
+
+    @property
+    def shown_environment(self) -> EnvironmentSpec:
+        """The environment as its agent is shown it."""
+        return shown_spec(self.task.environment, self.interface)
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,6 +240,11 @@ class Knobs(TypedDict, total=False):
         details="[the task's text](../use/knobs.md#text): `full`, or `terse`, which has no equations, constants or "
         "advice",
         comparability_label="text of the task")]
+    interface: Annotated[Literal["standard", "permuted", "anonymous"], Option("standard",
+        "The task's interface: standard, permuted (order, signs, codes) or anonymous (without names too).",
+        details="[the task's interface](../use/knobs.md#interface): `standard`; `permuted`, with order, signs, scales "
+        "and codes that the experiment's secret draws, as the text says; or `anonymous`, the same without names",
+        comparability_label="interface of the task")]
     feedback: Annotated[Literal["full", "traces", "returns"], Option("full",
         "The feedback on a submission: full, traces (no films) or returns (no trajectories).",
         details="the [feedback](../use/knobs.md#feedback) on a submission: `full`, `traces` (no films) or "

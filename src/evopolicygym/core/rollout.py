@@ -199,6 +199,8 @@ class ExecutorInfo:
     workers: int = 1
     simulator_code: Mapping[str, str] = field(default_factory=dict)
     """The modules that create the environment, each with a hash of its files."""
+    interface: Mapping[str, Any] = field(default_factory=dict)
+    """The interface that was drawn, as data (``core/interface.py``); empty for the standard one."""
 
 
 Grounds = ExecutorInfo

@@ -238,7 +238,7 @@ class RunState:
 
     def context(self, submission: SubmissionState) -> PolicyContext:
         """Return the context given to this submission's policy, in train and in hidden evaluation."""
-        environment = self.opened.task.environment
+        environment = self.opened.shown_environment
         return PolicyContext(
             env=environment.name,
             submit_index=submission.index,

@@ -328,6 +328,7 @@ class RunSummary:
             "random_anchor": environment.random_anchor,
             "idle_anchor": environment.idle_anchor,
             "text": task.text.value,
+            "interface": task.interface.value,
             "feedback": task.feedback.value,
             "finish_allowed": task.finish_allowed,
             "min_episodes": budget.min_per_submission,

@@ -27,6 +27,17 @@ class TaskText(StrEnum):
     """What is seen, what can be done, what is rewarded and when it ends, in words."""
 
 
+class TaskInterface(StrEnum):
+    """How an environment's spaces are shown (``core/interface.py``)."""
+
+    STANDARD = "standard"
+    """As gymnasium has them."""
+    PERMUTED = "permuted"
+    """Changed by a bijection that the experiment's secret draws; the text says which."""
+    ANONYMOUS = "anonymous"
+    """Changed so, and without names, meanings and words."""
+
+
 class SuccessRule(StrEnum):
     """How the environment itself tells that an episode succeeded."""
 
@@ -315,8 +326,13 @@ class Task:
         """How much the environment's texts say; the environment holds those that are shown."""
         return TaskText.TERSE if self.choices.get("text") == TaskText.TERSE else TaskText.FULL
 
+    @property
+    def interface(self) -> TaskInterface:
+        """How the environment's spaces are shown."""
+        return TaskInterface(self.choices.get("interface", TaskInterface.STANDARD))
+
     def __post_init__(self) -> None:
-        """Refuse a profile that no split can serve."""
+        """Refuse a profile that no split can serve, and films of what nobody may see."""
         for what, asked, most in (
             ("validation cases", self.validation_cases, VALIDATION_CASES),
             ("held-out cases", self.held_out_cases, HELD_OUT_CASES),
@@ -326,6 +342,11 @@ class Task:
                 raise UsageError(f"Invalid number of {what}: expected 1 to {most}, got {asked}.")
         if self.films < 0:
             raise UsageError(f"Invalid films: expected an integer from 0, got {self.films}.")
+        if self.films and self.interface is TaskInterface.ANONYMOUS:
+            raise UsageError(
+                f"Invalid films: expected 0 with the interface {self.interface}, as films show the simulator, got "
+                f"{self.films}."
+            )
         if self.films and self.feedback is not FeedbackProfile.FULL:
             raise UsageError(
                 f"Films need the feedback profile {FeedbackProfile.FULL}, got {self.films} films with {self.feedback}."

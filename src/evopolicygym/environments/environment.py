@@ -6,17 +6,19 @@ import io
 import logging
 import os
 import warnings
+from collections.abc import Callable
 from contextlib import redirect_stderr
 from enum import EnumMeta
 from importlib import import_module
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from evopolicygym.core.cases import SEED_BITS, SHORT_SEED_BITS, short_seed
 from evopolicygym.core.errors import UnregisteredId, UsageError
-from evopolicygym.core.spaces import Space, action_reader
+from evopolicygym.core.spaces import Space, action_reader, sample
 from evopolicygym.core.task import EnvironmentSpec, SuccessRule
 from evopolicygym.environments import fast
 from evopolicygym.environments.spaces import from_gymnasium, from_json
@@ -61,6 +63,15 @@ class Environment:
     def action_space(self) -> Space:
         """The space of actions, with the spec's meanings; read it after a reset, which may replace it."""
         return from_gymnasium(self._simulator.action_space, self.spec.action, self.spec.action)
+
+    def action_reader(self) -> Callable[[Any], tuple[Any, bool]]:
+        """Return the rule for actions, as ``core.spaces.action_reader`` does; call it after a reset."""
+        return action_reader(self.action_space)
+
+    def action_sampler(self) -> Callable[[np.random.Generator], Any]:
+        """Return what draws an action uniformly at random; call it after a reset."""
+        space = self.action_space
+        return lambda random: sample(space, random)
 
     @property
     def idle_action(self) -> Any:  # noqa: ANN401 - an action of any space

@@ -149,6 +149,7 @@ class RunRow(Record):
     held_out_cases: int = column("hidden cases that score it")
     train_cases: int = column("train cases that the agent may name")
     text: str = column("how much the task's text said of the environment: `full` or `terse`")
+    interface: str = column("how its spaces were shown: `standard`, `permuted` or `anonymous`")
     feedback: str = column("what a submission leaves to read: `full`, `traces` or `returns`")
     finish_allowed: bool = column("whether the agent may end the run with episodes unspent")
     min_episodes: int = column("the fewest of one submission", "episodes")

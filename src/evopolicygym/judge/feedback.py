@@ -42,13 +42,13 @@ def summary(
     state: RunState, submission: SubmissionState, published: SubmissionPublished, films: Sequence[FilmReply] = ()
 ) -> dict[str, Any]:
     """Return what ``summary.json`` says; null, not empty, where nothing was played."""
-    task = state.opened.task
+    task, environment = state.opened.task, state.opened.shown_environment
     played = published.status is SubmissionStatus.OK
     episodes = [episode for episode in submission.episodes if episode is not None] if played else []
     return {
         "schema_version": SCHEMA_VERSION,
         "submit_index": submission.index,
-        "env": task.environment.name,
+        "env": environment.name,
         "status": published.status.value,
         "n_episodes": len(submission.episodes),
         "first_global_episode": submission.first_global_episode,
@@ -64,7 +64,7 @@ def summary(
         "ended": [episode.ended for episode in episodes] or None,
         "act_seconds": [episode.act_seconds for episode in episodes] or None,
         "act_seconds_limit": task.limits.act_s,
-        **_components(episodes, task.environment.reward_components),
+        **_components(episodes, _component_names(state)),
         **({"success_rate": _success_rate(episodes)} if task.environment.success else {}),
         **({"films": film_notes(films, submission) if played else None} if task.films else {}),
     }
@@ -109,9 +109,16 @@ def _failed(episodes: Sequence[Episode], *, timeouts: bool) -> list[int]:
     ]
 
 
-def _components(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Any]:
-    each: list[Mapping[str, float]] = [episode.reward_components for episode in episodes]
-    mean = {name: _mean([components[name] for components in each]) for name in names} if each else None
+def _component_names(state: RunState) -> dict[str, str]:
+    """Return what the agent is shown for the name of each part of the reward, in the order in which it is shown."""
+    names = state.opened.task.environment.reward_components
+    shown: Mapping[str, str] = state.opened.interface.get("components", {})
+    return dict(sorted(shown.items(), key=lambda pair: pair[1])) or {name: name for name in names}
+
+
+def _components(episodes: Sequence[Episode], names: Mapping[str, str]) -> dict[str, Any]:
+    each = [{names[name]: episode.reward_components[name] for name in names} for episode in episodes]
+    mean = {name: _mean([components[name] for components in each]) for name in names.values()} if each else None
     return {
         "reward_components_mean": mean or None,
         "reward_components_per_episode": [dict(components) for components in each] if mean else None,

@@ -5,12 +5,13 @@ from typing import Any
 
 from evopolicygym.core.agent import NO_RULES, AgentRules
 from evopolicygym.core.cases import PROTOCOL_VERSION
-from evopolicygym.core.event import SCHEMA_VERSION
+from evopolicygym.core.event import SCHEMA_VERSION, RunOpened
 from evopolicygym.core.rollout import ExecutorInfo
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
-from evopolicygym.core.task import Task, TaskText
+from evopolicygym.core.task import Task, TaskInterface, TaskText
+from evopolicygym.judge.interface_text import PERMUTED_NOTE, changes_text, plain_text
 from evopolicygym.records.paths import FILM, SHEET
 
 CONTRACT = """\
@@ -43,7 +44,7 @@ SELECTION_RULE = "best mean validation return; a tie goes to the latest submissi
 def info(state: RunState, grounds: ExecutorInfo, rules: AgentRules = NO_RULES) -> dict[str, Any]:
     """Return what ``GET /info`` answers."""
     task, opened = state.opened.task, state.opened
-    environment = task.environment
+    environment = opened.shown_environment
     return {
         "state": {
             "remaining_budget": state.remaining,
@@ -70,6 +71,7 @@ def info(state: RunState, grounds: ExecutorInfo, rules: AgentRules = NO_RULES) -
         "resource_limits": {**asdict(task.limits), "processes": 1},
         "agent_limits": _agent_limits(state, rules),
         "task_text": task.text.value,
+        **({} if task.interface is TaskInterface.STANDARD else {"interface": task.interface.value}),
         "feedback_profile": task.feedback.value,
         "finish_allowed": task.finish_allowed,
         "allowed_imports": list(grounds.allowed_imports),
@@ -97,13 +99,12 @@ def _agent_limits(state: RunState, rules: AgentRules) -> dict[str, Any]:
 
 def task_text(state: RunState) -> str:
     """Return what ``GET /task`` answers, as markdown."""
-    task, environment = state.opened.task, state.opened.task.environment
-    with_bounds = task.text is TaskText.FULL
-    seen, done = (from_schema(schema) for schema in (state.opened.observation_schema, state.opened.action_schema))
+    task, environment = state.opened.task, state.opened.shown_environment
     sections = {
         "Objective": environment.objective,
-        "Observation": _space_text(seen, environment.observation, with_bounds=with_bounds),
-        "Action": _space_text(done, environment.action, with_bounds=with_bounds),
+        "Interface": PERMUTED_NOTE if task.interface is TaskInterface.PERMUTED else "",
+        "Observation": _side_text(state.opened, "observation", environment.observation),
+        "Action": _side_text(state.opened, "action", environment.action),
         "Reward": environment.reward,
         "Success": environment.success.meaning if environment.success else "",
         "Termination": f"{environment.termination} An episode is cut after {environment.max_steps} steps.",
@@ -144,6 +145,21 @@ def _films_text(films: int) -> str:
         f'`"films"`, such as `{{"env_instances": "0-7", "films": [2, 5]}}`. The feedback has them as `{FILM}`, a frame '
         f"for the reset and one for each step, with `{SHEET}`, some of the frames on one picture."
     )
+
+
+def _side_text(opened: RunOpened, side: str, meanings: tuple[str, ...]) -> str:
+    """Return what is said of observations or of actions."""
+    space = from_schema(opened.observation_schema if side == "observation" else opened.action_schema)
+    with_bounds = opened.task.text is TaskText.FULL
+    match opened.task.interface, space:
+        case TaskInterface.ANONYMOUS, _:
+            return plain_text(space)
+        case TaskInterface.PERMUTED, Discrete(labels=named) | Box(fields=named) if named:
+            return "Yours:\n\n" + _space_text(space, named, with_bounds=with_bounds)
+        case TaskInterface.PERMUTED, _:
+            words = _space_text(space, meanings, with_bounds=False)
+            return f"The standard interface:\n\n{words}\n\nYours:\n\n{changes_text(opened.interface, side)}"
+    return _space_text(space, meanings, with_bounds=with_bounds)
 
 
 def _space_text(space: Space, meanings: tuple[str, ...], *, with_bounds: bool) -> str:

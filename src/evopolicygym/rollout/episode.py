@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.core.errors import EnvironmentFault
+from evopolicygym.core.interface import BoundInterface, shown_info, shown_spec
 from evopolicygym.core.rollout import ATTEMPTS, MOST_PRINTED, Episode, EpisodeJob, Failure, FailureReason, Trial
 from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema, sample
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.interfaced_environment import PlayedEnvironment, play_through
 from evopolicygym.records.trajectories import EpisodeFiles, escape_output, write_episode
 from evopolicygym.rollout.guest import frames, layout
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyOutput, PolicyProcess, load_error
@@ -47,41 +49,56 @@ class Ending:
 
 
 def play_episode(
-    spec: EnvironmentSpec, zygote: Zygote, context: PolicyContext, limits: Limits, watchdog: Watchdog, job: EpisodeJob
+    spec: EnvironmentSpec,
+    zygote: Zygote,
+    context: PolicyContext,
+    limits: Limits,
+    watchdog: Watchdog,
+    job: EpisodeJob,
+    interface: BoundInterface | None = None,
 ) -> Episode:
     """Play one case with the checkpoint that lies in the zygote's ground, and write its files where the job says."""
     began = perf_counter()
     policy = PolicyProcess(zygote, context, limits, watchdog, job.position, job.policy_seed)
     try:
-        with closing(Environment(spec)) as environment:
+        with closing(play_through(Environment(spec), interface)) as environment:
             recorder, ending, failure = _play(environment, policy, context, job, watchdog)
         act_seconds = None if failure else policy.mean_act_s
     finally:
         output = policy.end()
-    episode = _written(environment, recorder, ending, failure, output, job, perf_counter() - began)
+    seconds = perf_counter() - began
+    episode = _written(environment, recorder, ending, failure, output, job, seconds, interface)
     return replace(episode, act_seconds=None if act_seconds is None else round(act_seconds, 7))
 
 
-def play_without_policy(spec: EnvironmentSpec, context: PolicyContext, watchdog: Watchdog, job: EpisodeJob) -> Episode:
+def play_without_policy(
+    spec: EnvironmentSpec,
+    context: PolicyContext,
+    watchdog: Watchdog,
+    job: EpisodeJob,
+    interface: BoundInterface | None = None,
+) -> Episode:
     """Have the anchor play all of a case on which the simulator fails with the policy's actions."""
     began = perf_counter()
     frame = bytearray(layout.size(context.obs_space, wide=False))
     write = layout.bind(context.obs_space, frame, wide=False).write
-    with closing(Environment(spec)) as environment:
+    with closing(play_through(Environment(spec), interface)) as environment:
         recorder = _begun(environment, frame, 0, write, context, job)
         ending = _steps(environment, write, recorder, _random_actions(environment, job.seed, watchdog))
     failure = Failure(FailureReason.INVALID_ACTION, TOO_MUCH)
-    return _written(environment, recorder, ending, failure, PolicyOutput(b"", b""), job, perf_counter() - began)
+    output, seconds = PolicyOutput(b"", b""), perf_counter() - began
+    return _written(environment, recorder, ending, failure, output, job, seconds, interface)
 
 
 def _written(
-    environment: Environment,
+    environment: PlayedEnvironment,
     recorder: Recorder,
     ending: Ending,
     failure: Failure | None,
     output: PolicyOutput,
     job: EpisodeJob,
     seconds: float,
+    interface: BoundInterface | None,
 ) -> Episode:
     """Write an episode's files where its job says, and return what came of it."""
     spec = environment.spec
@@ -89,13 +106,18 @@ def _written(
         raise EnvironmentFault(f"{spec.id} gave rewards that are no finite numbers on valid actions.")
     if job.directory:
         trajectory = recorder.trajectory(terminated=ending.terminated, truncated=ending.truncated)
-        files = EpisodeFiles(trajectory, output.stdout, output.stderr, failure, spec.reward_components)
+        components = spec.reward_components
+        if interface:
+            document = interface.document
+            trajectory = replace(trajectory, infos=[shown_info(document, info) for info in trajectory.infos])
+            components = shown_spec(spec, document).reward_components
+        files = EpisodeFiles(trajectory, output.stdout, output.stderr, failure, components)
         write_episode(job.directory, files, job.recording)
     return _summed_up(environment, recorder, ending, failure, seconds)
 
 
 def _play(
-    environment: Environment, policy: PolicyProcess, context: PolicyContext, job: EpisodeJob, watchdog: Watchdog
+    environment: PlayedEnvironment, policy: PolicyProcess, context: PolicyContext, job: EpisodeJob, watchdog: Watchdog
 ) -> tuple[Recorder, Ending, Failure | None]:
     write = policy.write_observation
     recorder = _begun(environment, policy.question, frames.HEADER.size, write, context, job)
@@ -110,7 +132,7 @@ def _play(
 
 
 def _begun(
-    environment: Environment,
+    environment: PlayedEnvironment,
     frame: bytearray,
     offset: int,
     write_observation: Callable[[Any], None],
@@ -126,7 +148,7 @@ def _begun(
 
 
 def _steps(
-    environment: Environment, write_observation: Callable[[Any], None], recorder: Recorder, answer: Answer
+    environment: PlayedEnvironment, write_observation: Callable[[Any], None], recorder: Recorder, answer: Answer
 ) -> Ending:
     """Play until the episode ends: the inner loop of everything."""
     step, add, clipped_steps = environment.step, recorder.add, recorder.clipped
@@ -141,8 +163,8 @@ def _steps(
             return Ending(terminated, truncated, info)
 
 
-def _policy_actions(policy: PolicyProcess, environment: Environment) -> Answer:
-    act, read = policy.act, action_reader(environment.action_space)
+def _policy_actions(policy: PolicyProcess, environment: PlayedEnvironment) -> Answer:
+    act, read = policy.act, environment.action_reader()
 
     def answer() -> tuple[Any, bool]:
         raw = act()
@@ -163,18 +185,18 @@ def anchor_seed(seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"anchor 1|{seed}".encode()).digest(), "big")
 
 
-def _random_actions(environment: Environment, seed: int, watchdog: Watchdog) -> Answer:
-    random, space = np.random.default_rng(anchor_seed(seed)), environment.action_space
+def _random_actions(environment: PlayedEnvironment, seed: int, watchdog: Watchdog) -> Answer:
+    random, draw = np.random.default_rng(anchor_seed(seed)), environment.action_sampler()
 
     def answer() -> tuple[Any, bool]:
         watchdog.reset()  # no monitor resets it during random play
-        return sample(space, random), False
+        return draw(random), False
 
     return answer
 
 
 def _summed_up(
-    environment: Environment, recorder: Recorder, ending: Ending, failure: Failure | None, seconds: float
+    environment: PlayedEnvironment, recorder: Recorder, ending: Ending, failure: Failure | None, seconds: float
 ) -> Episode:
     episode_return = recorder.episode_return
     success = environment.success(episode_return, terminated=ending.terminated, info=ending.info)

@@ -8,6 +8,7 @@ no record holds it: a run that was begun on one executor may be resumed on anoth
 from dataclasses import dataclass
 from pathlib import Path
 
+from evopolicygym.core.interface import InterfaceDraw
 from evopolicygym.core.registry import Registry
 from evopolicygym.core.task import EnvironmentSpec, Limits
 
@@ -38,3 +39,5 @@ class ExecutorConfig:
     """Whether arithmetic is kept to what every processor has (``rollout/arithmetic.py``)."""
     policy_packages: tuple[str, ...] = ()
     """Distributions that policies may import besides those that all may."""
+    interface: InterfaceDraw | None = None
+    """What the interface is drawn from; None for the standard one."""

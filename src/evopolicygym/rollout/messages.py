@@ -14,6 +14,7 @@ from evopolicygym.core.errors import (
     StorageError,
     UsageError,
 )
+from evopolicygym.core.interface import InterfaceDraw
 from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
@@ -45,6 +46,8 @@ class WorkerConfig:
     """Names of additional distributions that policies may import."""
     findings: Mapping[str, str] = field(default_factory=dict)
     """The executor's findings on the worker's machine."""
+    interface: InterfaceDraw | None = None
+    """What the interface is drawn from; None for the standard one."""
 
 
 @dataclass(frozen=True, slots=True)

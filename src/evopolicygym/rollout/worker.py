@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.interface import BoundInterface, draw_interface
 from evopolicygym.core.rollout import Episode, ExecutorInfo, Trial
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
@@ -41,6 +42,8 @@ class Worker:
         self._zygote = self._zygote_for(LIGHT)
         """The one that the present checkpoint's policies are forked from."""
         self._laid: Path | None = None
+        self._interface: BoundInterface | None = None
+        """None for the standard one, and until it is drawn from the spaces."""
 
     def describe(self) -> ExecutorInfo:
         """Make the environment once and say what was found."""
@@ -53,6 +56,10 @@ class Worker:
         environment = Environment(spec)
         environment.reset(0)
         schemas = to_schema(environment.observation_space), to_schema(environment.action_space)
+        if drawn := self._config.interface:
+            document = draw_interface(drawn.key, drawn.level, *schemas, spec.reward_components)
+            self._interface = shown = BoundInterface.of(document)
+            schemas = to_schema(shown.observation_space), to_schema(shown.action_space)
         seed_bits = environment.seed_bits()
         environment.close()
         self._zygote.ready()
@@ -77,6 +84,7 @@ class Worker:
             findings={**found, "landlock": landlock},
             allowed_imports=self._ground.library.versions,
             simulator_code=simulator_code(spec),
+            interface=self._interface.document if self._interface else {},
         )
 
     def answer(self, request: Request) -> Reply:
@@ -138,8 +146,10 @@ class Worker:
 
         config = self._config
         if request.without_policy:
-            return play_without_policy(config.spec, request.context, self._watchdog, request.job)
-        return play_episode(config.spec, self._zygote, request.context, config.limits, self._watchdog, request.job)
+            return play_without_policy(config.spec, request.context, self._watchdog, request.job, self._interface)
+        return play_episode(
+            *(config.spec, self._zygote, request.context, config.limits, self._watchdog, request.job, self._interface)
+        )
 
 
 def main(descriptor: int) -> None:

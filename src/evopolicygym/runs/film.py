@@ -144,6 +144,7 @@ class _Scene:
                     steps_per_frame=wish.steps_per_frame,
                     fps=wish.fps,
                     size=wish.size,
+                    interface=opened.interface,
                 ),
                 variables,
                 lambda done: advanced(name, done, steps),

@@ -25,10 +25,11 @@ from evopolicygym.agents.kit.session import FunctionAgent
 from evopolicygym.core.agent import Agent, AgentConfig, PriceSnapshot, ProgramAgent, Rates, Tier
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.interface import InterfaceDraw, interface_key
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Executor
 from evopolicygym.core.run import RunState
-from evopolicygym.core.task import EnvironmentSpec, PolicyContext, Task
+from evopolicygym.core.task import EnvironmentSpec, PolicyContext, Task, TaskInterface
 from evopolicygym.core.text import now, printable
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.environments.simulator_code import simulators_of
@@ -120,12 +121,14 @@ def is_pinned(opened: RunOpened) -> bool:
 
 
 @contextmanager
-def open_executor(config: RunConfig, scratch: Path, log: Path) -> Iterator[Executor]:
+def open_executor(config: RunConfig, scratch: Path, log: Path, secret: bytes) -> Iterator[Executor]:
     """Make the executor that a run's options name, and close it when the context ends.
 
-    ``scratch`` is a directory that it makes and removes, ``log`` the file that simulators and sandboxes print into.
+    ``scratch`` is a directory that it makes and removes, ``log`` the file that simulators and sandboxes print into. An
+    interface is drawn from the experiment's ``secret``.
     """
-    task = config.task
+    task, level = config.task, config.task.interface
+    is_standard = level is TaskInterface.STANDARD
     executor: Executor = EXECUTORS.load(config.executor)(
         ExecutorConfig(
             spec=task.environment,
@@ -137,6 +140,7 @@ def open_executor(config: RunConfig, scratch: Path, log: Path) -> Iterator[Execu
             address=config.executor_address,
             pinned=config.pinned,
             policy_packages=task.policy_packages,
+            interface=None if is_standard else InterfaceDraw(level, interface_key(secret, task.environment.name)),
         )
     )
     with closing(executor):

@@ -110,7 +110,9 @@ def open_replay(root: Path, means: ReplayOptions, *, any_versions: bool = False)
     refuse_unknown(config)
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:
         place = Path(scratch)
-        with open_executor(config, place / "workers", place / "simulators.log") as executor:
+        with open_executor(
+            config, place / "workers", place / "simulators.log", owner.key(state.opened.split)
+        ) as executor:
             if any_versions:
                 check_protocol(state.opened)
             else:

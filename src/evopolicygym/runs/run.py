@@ -8,16 +8,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import Agent, EnvironmentSpecificAgent, PriceSnapshot, rules_of
+from evopolicygym.core.agent import Agent, EnvironmentSpecificAgent, InterfaceAgent, PriceSnapshot, rules_of
 from evopolicygym.core.cases import PROTOCOL_VERSION, SplitSource
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
 from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, StopReason
+from evopolicygym.core.interface import draw_interface, interface_key
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.rollout import Executor, ExecutorInfo, other_code
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Task
 from evopolicygym.core.text import now
 from evopolicygym.judge.rollouts import EpisodeJobBuilder, Rollouts, finalize
@@ -93,7 +96,9 @@ def play(
         stack.callback(_forget_unopened, root)
         paths = RunPaths(root)
         workspace.create_workspace(paths, config.task.films, config.task.policy_packages)
-        executor = stack.enter_context(open_executor(config, paths.workers, paths.simulator_log))
+        executor = stack.enter_context(
+            open_executor(config, paths.workers, paths.simulator_log, owner.key(config.split))
+        )
         if config.task.policy_packages:
             _offer_packages(paths, config.task, executor)
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
@@ -150,7 +155,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
                 agent.refuse(state.opened.task.environment.name)
             program = changed_program(root, state, agent, allowed=allow_changed_program)
         config = config_for_resume(state.opened, workers, executor_name, executor_address)
-        executor = stack.enter_context(open_executor(config, writer.paths.workers, writer.paths.simulator_log))
+        place, secret = writer.paths, owner.key(state.opened.split)
+        executor = stack.enter_context(open_executor(config, place.workers, place.simulator_log, secret))
         check_fingerprint(state.opened, executor.grounds)
         job_builder(state, owner)
         writer.record(RunResumed(now(), program))
@@ -165,7 +171,19 @@ def job_builder(state: RunState, owner: experiment.Experiment) -> EpisodeJobBuil
     case_set = owner.cases(environment, opened.split)
     if cases.commitment(case_set, cases.salt(owner.key(opened.split), environment)) != opened.commitment:
         raise RecordError("The secret's cases are not those that the run committed to when it was opened.")
+    if opened.interface != _drawn_again(opened, owner):
+        raise RecordError("The run's interface is not the one that the experiment's secret draws.")
     return EpisodeJobBuilder(case_set, owner.key(opened.split), opened.seed)
+
+
+def _drawn_again(opened: RunOpened, owner: experiment.Experiment) -> Mapping[str, Any]:
+    """Return the interface that an experiment's secret draws for the spaces that a run recorded."""
+    recorded, environment = opened.interface, opened.task.environment
+    if not recorded:
+        return {}
+    key = interface_key(owner.key(opened.split), environment.name)
+    schemas = recorded["observation"]["schema"], recorded["action"]["schema"]
+    return draw_interface(key, opened.task.interface, *schemas, environment.reward_components)
 
 
 def _to_the_end(
@@ -215,6 +233,8 @@ def _evolve(rollouts: Rollouts, agent: Agent, directory: Path | None) -> None:
     """Let the agent submit until the budget is spent or its turns are over; it is gone when this returns."""
     writer = rollouts.writer
     paths, limits = writer.paths, writer.state.opened.task.limits
+    if isinstance(agent, InterfaceAgent):
+        agent.know(writer.state.opened.task.environment.name, writer.state.opened.interface)
     latest = writer.state.submissions[-1].charged.checkpoint if writer.state.submissions else ""
     writer.write_document()
     with (
@@ -234,7 +254,7 @@ def _camera(opened: RunOpened) -> LocalCamera | None:
     if not opened.task.films:
         return None
     schemas = opened.observation_schema, opened.action_schema
-    return LocalCamera(opened.task.environment, *schemas, pinned=is_pinned(opened))
+    return LocalCamera(opened.task.environment, *schemas, pinned=is_pinned(opened), interface=opened.interface)
 
 
 def _opening(
@@ -260,6 +280,7 @@ def _opening(
         action_schema=grounds.action_schema,
         price=price,
         simulator_code=grounds.simulator_code,
+        interface=grounds.interface,
         revealed=config.split is not SplitSource.PUBLIC and experiment.is_revealed(config.runs, config.experiment),
     )
 
@@ -293,6 +314,8 @@ def _forget_unopened(root: Path) -> None:
 def check_fingerprint(opened: RunOpened, grounds: ExecutorInfo) -> None:
     """Refuse to go on under other versions, or another simulator's code, than the run was begun with."""
     check_protocol(opened)
+    if dumps(opened.interface) != dumps(grounds.interface):
+        raise RecordError("The spaces here are not those of which the run's interface was drawn.")
     if others := other_versions(opened, grounds.versions, grounds.simulator_code):
         raise RecordError(
             f"This is not what the run was begun with: {', '.join(others)}. Its numbers would not be comparable; "

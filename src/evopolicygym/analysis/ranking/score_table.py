@@ -31,7 +31,7 @@ from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.rollout import Isolation, is_unverified
 from evopolicygym.core.score import mean
-from evopolicygym.core.task import Anchor, TaskKind
+from evopolicygym.core.task import Anchor, TaskInterface, TaskKind
 
 RANDOM = "Uniform random"
 SHORT = 8
@@ -324,6 +324,9 @@ def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iter
     published = [f"{table.text} ({table.source})" for table in shipped if table.text]
     if read and published:
         yield f"Text of the tasks: {' and '.join(read)} (runs); {'; '.join(published)}."
+    shown = sorted({str(property_of(run, "interface")) for run in runs})
+    if shown not in ([], [TaskInterface.STANDARD]) and shipped:
+        yield f"Interface of the tasks: {' and '.join(shown)} (runs); {TaskInterface.STANDARD} (published rows)."
 
 
 def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evopolicygym.core.errors import EvoPolicyGymError, SandboxError
+from evopolicygym.core.interface import InterfaceDraw
 from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
@@ -76,11 +77,12 @@ class Node:
         *,
         pinned: bool = True,
         policy_packages: tuple[str, ...] = (),
+        interface: InterfaceDraw | None = None,
     ) -> None:
         """Store the task; ``token`` becomes part of the scratch directory's name."""
         self._token = token
         self._task = spec, limits, isolation
-        self._pinned, self._policy_packages = pinned, policy_packages
+        self._pinned, self._policy_packages, self._interface = pinned, policy_packages, interface
         self._claim = cores.Claim(None)
         self._executor: LocalExecutor | None = None
         self._scratch = Path()
@@ -97,6 +99,7 @@ class Node:
                 *(*self._task, self._scratch / "workers", log, 1),
                 pinned=self._pinned,
                 policy_packages=self._policy_packages,
+                interface=self._interface,
             )
             self._executor = LocalExecutor(config, [self._claim.core])
             grounds = self._executor.grounds

@@ -94,7 +94,8 @@ class LocalExecutor:
         for place in range(count):
             core, root = usable[place] if count <= len(usable) else None, self._scratch / f"worker-{place}"
             worker = WorkerConfig(
-                *(config.spec, config.limits, config.isolation, core, root, HANG_S, config.pinned, *shared)
+                *(config.spec, config.limits, config.isolation, core, root, HANG_S, config.pinned, *shared),
+                interface=config.interface,
             )
             self._seats.append(self._start(worker))
 

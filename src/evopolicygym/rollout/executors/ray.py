@@ -225,6 +225,7 @@ class RayExecutor:
             *(config.spec, config.limits, self._level, token),
             pinned=config.pinned,
             policy_packages=config.policy_packages,
+            interface=config.interface,
         )
         return ActorSeat(machine, actor, token, actor.open.remote())
 

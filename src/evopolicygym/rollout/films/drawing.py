@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.core.errors import RecordError
+from evopolicygym.core.interface import BoundInterface
 from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema
+from evopolicygym.environments.interfaced_environment import PlayedEnvironment, play_through
 from evopolicygym.environments.rendering import Picture, RenderedEnvironment
 from evopolicygym.environments.spaces import from_json
 from evopolicygym.records import trajectories
@@ -42,17 +44,18 @@ class DrawnEpisode:
 def draw(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
     """Play the actions until they or the episode end; show the picture after the reset, and after every few steps."""
     environment = RenderedEnvironment(order.spec, order.size)
+    played = play_through(environment, BoundInterface.of(order.interface) if order.interface else None)
     schemas = dict(order.observation_schema), dict(order.action_schema)
     frame = bytearray(layout.size(schemas[0], wide=False))
     write = layout.bind(schemas[0], frame, wide=False).write
     recorder = Recorder(frame, 0, *schemas, order.spec.max_steps)
-    write(environment.reset(order.seed))
+    write(played.reset(order.seed))
     recorder.start()
     first = environment.picture()
     terminated = truncated = False
     show(0, environment.fps, first)
-    for action in _actions(order, environment):
-        observation, reward, terminated, truncated, info = environment.step(action)
+    for action in _actions(order, played):
+        observation, reward, terminated, truncated, info = played.step(action)
         write(observation)
         recorder.add(action, reward, info)
         if recorder.length % order.steps_per_frame == 0:
@@ -88,7 +91,7 @@ def answer(descriptor: int, work: Callable[[CameraOrder, Connection, Advanced], 
     os._exit(0)
 
 
-def _actions(order: CameraOrder, environment: RenderedEnvironment) -> Iterator[Any]:
+def _actions(order: CameraOrder, environment: PlayedEnvironment) -> Iterator[Any]:
     """Yield the recorded actions as the environment was given them; raise ``RecordError`` where one can't be read."""
     space = environment.action_space
     read = action_reader(space)

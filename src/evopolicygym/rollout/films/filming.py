@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -54,6 +54,8 @@ class CameraOrder:
     """Path of a contact sheet as PNG; None for none."""
     length: int = 0
     """Steps that were recorded: a contact sheet is laid out for so many."""
+    interface: Mapping[str, Any] = field(default_factory=dict)
+    """The interface through which it was played; empty for the standard one."""
 
 
 class LocalCamera:
@@ -66,8 +68,9 @@ class LocalCamera:
         action_schema: Mapping[str, Any],
         *,
         pinned: bool = True,
+        interface: Mapping[str, Any] | None = None,
     ) -> None:
-        self._pinned = pinned
+        self._pinned, self._interface = pinned, interface or {}
         self._spec, self._schemas = spec, (observation_schema, action_schema)
         self._variables: dict[str, str] | None = None
 
@@ -76,7 +79,10 @@ class LocalCamera:
         if self._variables is None:
             self._variables = needed(self._spec, pinned=self._pinned)
         order = CameraOrder(
-            self._spec, job.seed, *self._schemas, job.actions, job.target, sheet=job.sheet, length=job.length
+            *(self._spec, job.seed, *self._schemas, job.actions, job.target),
+            sheet=job.sheet,
+            length=job.length,
+            interface=self._interface,
         )
         return shoot(order, self._variables, advanced)
 

@@ -1,0 +1,161 @@
+"""Interfaces: whether references play the same through them, what a step costs, and what agents make of them.
+
+    python benchmarks/interfaces.py returns --draws 20            # every reference of Core16, bit for bit (an hour)
+    python benchmarks/interfaces.py returns acrobot --draws 3 --cases 2
+    python benchmarks/interfaces.py speed acrobot half_cheetah    # permuted against standard, in turn
+    python benchmarks/interfaces.py agents acrobot reacher --budget 32
+
+``returns`` exits with 1 where an episode differs in its return, its length, its end, its success or the parts of its
+reward.
+"""
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import evopolicygym
+from evopolicygym.agents.builtin.reference import write_reference
+from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
+from evopolicygym.core.interface import InterfaceDraw, interface_key
+from evopolicygym.core.rollout import Episode, EpisodeJob, Recording
+from evopolicygym.core.task import Limits, PolicyContext
+from evopolicygym.rollout.executor import ExecutorConfig
+from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.specs import catalog
+
+LEVELS = ("permuted", "anonymous")
+INTERFACES = ("standard", *LEVELS)
+
+
+def play_reference(
+    name: str, cases: int, draw: InterfaceDraw | None, workers: int | None = None
+) -> list[tuple[Any, ...]]:
+    """Return what came of the reference on train cases of the public split, as far as an interface must keep it."""
+    return [
+        (episode.episode_return, episode.length, episode.terminated, episode.success, dict(episode.reward_components))
+        for episode in played_episodes(name, cases, draw, workers)
+    ]
+
+
+def played_episodes(name: str, cases: int, draw: InterfaceDraw | None, workers: int | None = None) -> list[Episode]:
+    """Return the reference's episodes on train cases of the public split, through a drawn interface."""
+    spec, seeds = catalog.load(name), derive(PUBLIC_KEY, name)
+    with TemporaryDirectory() as temporary:
+        root = Path(temporary)
+        config = ExecutorConfig(
+            spec, Limits(), "auto", root / "workers", root / "log", workers or min(cases, 2), interface=draw
+        )
+        with LocalExecutor(config) as executor:
+            grounds = executor.grounds
+            system = root / "system"
+            system.mkdir()
+            write_reference(name, system, grounds.interface)
+            schemas = grounds.observation_schema, grounds.action_schema
+            context = PolicyContext(name, 0, cases, 0, spec.max_steps, *schemas)
+            jobs = [
+                EpisodeJob(case, seeds.seed(Split.TRAIN, case), case, None, Recording.OUTPUT) for case in range(cases)
+            ]
+            found = {job.position: episode for job, episode in executor.play(system, context, jobs, _repeated)}
+    episodes = [found[case] for case in range(cases)]
+    if failures := [episode.failure for episode in episodes if episode.failure]:
+        raise SystemExit(f"{name}: the reference failed: {failures[0]}")
+    return episodes
+
+
+def _repeated(_job: EpisodeJob, why: str) -> None:
+    raise SystemExit(why)
+
+
+def drawn(name: str, level: str, number: int) -> InterfaceDraw:
+    """Return the interface of a made-up experiment."""
+    return InterfaceDraw(level, interface_key(hashlib.sha256(f"experiment {number}".encode()).digest(), name))
+
+
+def core16() -> list[str]:
+    """Return the environments of Core16."""
+    return [name for name in catalog.names() if catalog.load(name).extra == "core16" or name == "acrobot"]
+
+
+def compare_returns(names: Sequence[str], draws: int, cases: int) -> int:
+    """Print for each task how many episodes are the same through drawn interfaces; return how many differ."""
+    different = 0
+    for name in names:
+        standard = play_reference(name, cases, None)
+        changed = 0
+        for number in range(draws):
+            level = LEVELS[number % len(LEVELS)]
+            changed += sum(
+                a != b for a, b in zip(standard, play_reference(name, cases, drawn(name, level, number)), strict=True)
+            )
+        mean = sum(found[0] for found in standard) / cases
+        print(
+            f"{name:22} {draws} draws of {cases} cases, mean return {mean:.4f}: {changed} episodes differ", flush=True
+        )
+        different += changed
+    return different
+
+
+def compare_speed(names: Sequence[str], rounds: int, cases: int) -> None:
+    """Print the time of a step through a permuted interface against the standard one, in turn."""
+    for name in names:
+        seconds: dict[str, list[float]] = {"standard": [], "permuted": []}
+        for number in range(rounds):
+            draws = [("standard", None), ("permuted", drawn(name, "permuted", number))]
+            for level, draw in draws if number % 2 else draws[::-1]:
+                episodes = played_episodes(name, cases, draw, 1)
+                steps = sum(episode.length for episode in episodes[1:])
+                own = sum(episode.seconds - (episode.act_seconds or 0) * episode.length for episode in episodes[1:])
+                seconds[level].append(own / steps)
+        each = {level: median(found) * 1e6 for level, found in seconds.items()}
+        ratio = each["permuted"] / each["standard"]
+        print(f"{name:22} standard {each['standard']:.1f} us a step, permuted {each['permuted']:.1f} us: {ratio:.3f}")
+
+
+def play_agents(names: Sequence[str], agents: Sequence[str], budget: int, seeds: int) -> None:
+    """Print the score of agents through each interface, in runs of the public split."""
+    for name in names:
+        for agent in agents:
+            scores = []
+            for interface in INTERFACES:
+                with TemporaryDirectory() as runs:
+                    played = [
+                        evopolicygym.run(
+                            name, agent, interface=interface, budget=budget, split="public", seed=seed, runs=runs
+                        )
+                        for seed in range(seeds)
+                    ]
+                scores.append(sum(run.score or 0.0 for run in played) / seeds)
+            shown = ", ".join(f"{interface} {score:.2f}" for interface, score in zip(INTERFACES, scores, strict=True))
+            print(f"{name:22} {agent:14} {budget} episodes, {seeds} runs each: {shown}", flush=True)
+
+
+def main() -> int:
+    """Play and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("returns", "speed", "agents"))
+    parser.add_argument("names", nargs="*", help="environments; all of Core16 where none is named")
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--cases", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--budget", type=int, default=128)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--agents", nargs="+", default=["tuner", "random_search"])
+    options = parser.parse_args()
+    names = options.names or core16()
+    match options.what:
+        case "returns":
+            return int(compare_returns(names, options.draws, options.cases) > 0)
+        case "speed":
+            compare_speed(names, options.rounds, options.cases)
+        case "agents":
+            play_agents(names, options.agents, options.budget, options.seeds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
