@@ -18,6 +18,7 @@ from evopolicygym.analysis.published.score_tables import load_published as shipp
 from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates, aggregates_document, aggregates_table
 from evopolicygym.analysis.ranking.leaderboard import BEST, Leaderboard, Standing
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
+from evopolicygym.analysis.ranking.noise import task_noise
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import (
     ScoreTable,
@@ -465,7 +466,8 @@ def compare(
     # An unknown label is named before anything else that may be wrong; runs of other entries don't matter.
     compared = {run.identity for label in (one, other) for run in anything.entry(label).runs}
     both = [run for run in everything if run.identity in compared]
-    pair = pairing(score_table(both, tables, TableFilter(list(group_by), mix=allow_incomparable)), one, other)
+    table = score_table(both, tables, TableFilter(list(group_by), mix=allow_incomparable))
+    pair = pairing(table, one, other, noise=task_noise(everything))
     problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
     return Comparison(pair, (*problems, *(problem for each in named.values() for problem in each.problems)))
 

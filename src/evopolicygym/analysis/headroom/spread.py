@@ -18,6 +18,7 @@ import numpy as np
 
 from evopolicygym.analysis.effects.estimate import pooled_freedom
 from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, interval_coverage
+from evopolicygym.analysis.ranking.noise import pool_run_variances
 
 _POINTS = 8_001
 _MOST = 2_000.0
@@ -158,7 +159,7 @@ def _of_runs(samples: Sequence[Sample]) -> tuple[Floats, list[tuple[float, float
     freedoms = [len(sample.runs) - 1.0 for sample in repeated]
     variances = [float(sample.runs.var(ddof=1)) for sample in repeated]
     alone = len(samples) - len(repeated)
-    pooled = float(np.average(variances, weights=freedoms)) if repeated else 0.0
+    pooled = pool_run_variances(samples).variance
     of_runs = [
         float(sample.runs.var(ddof=1)) / len(sample.runs) if sample.is_repeated else pooled for sample in samples
     ]

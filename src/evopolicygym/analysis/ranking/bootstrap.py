@@ -113,6 +113,11 @@ class Sample:
             of_cases += share**2 * float(effects @ effects) / len(effects) ** 2
         return of_runs, of_cases
 
+    @property
+    def cases_half_width(self) -> float:
+        """The half-width of the mean's interval over cases alone."""
+        return half_width(self._variances[1:], self._freedoms[1:])
+
     def interval(self) -> Interval:
         """Return the mean's interval."""
         reach = half_width(self._variances, self._freedoms)
@@ -265,6 +270,7 @@ def bootstrap_reach(values: Floats, replicates: Floats, freedom: float) -> Float
     return np.asarray(reach + np.abs(replicates.mean(axis=0) - values))
 
 
+@lru_cache(4096)
 def share_interval(share: float, count: float) -> Interval:
     """Return the interval of a share of ``count`` independent trials, which may be an effective number.
 

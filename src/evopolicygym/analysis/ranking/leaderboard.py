@@ -19,6 +19,7 @@ from evopolicygym.analysis.ranking.bootstrap import (
     interval_coverage,
     joint_freedom,
 )
+from evopolicygym.analysis.ranking.noise import NoiseComparison, compare_to_noise
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import mean, normalised, rank, rank_scores
@@ -79,6 +80,9 @@ class Standing:
     top_2: int
     success_tasks: frozenset[str] = frozenset()
     """The tasks of the table of which some entry's success rate is known."""
+    behind_best: NoiseComparison | None = None
+    """How far its mean normalised score, not clipped, is below that of the first entry with runs, on the tasks of both,
+    beside the noise floor; None for that entry, and where noise is unknown."""
 
     @property
     def has_score(self) -> bool:
@@ -229,9 +233,25 @@ class _LeaderboardBuilder:
         ordered = sorted(
             unplaced, key=lambda standing: (not standing.has_score, not standing.complete, -standing.rank_score.value)
         )
-        return Leaderboard(
-            self._table.tasks, tuple(self._tiered(ordered)), (*self._table.notes, *self._notes(complete))
-        )
+        standings = tuple(self._beside_noise(list(self._tiered(ordered))))
+        notes = (*self._table.notes, *self._notes(complete), *noise_notes(standings))
+        return Leaderboard(self._table.tasks, standings, notes)
+
+    def _beside_noise(self, standings: Sequence[Standing]) -> Iterable[Standing]:
+        """Yield the standings, each with its distance to the best one beside the noise of runs."""
+        best = _best_played(standings)
+        noise = {task.name: task.noise for task in self._table.tasks}
+        for standing in standings:
+            if best is None or standing is best or not standing.entry.runs:
+                yield standing
+                continue
+            mine, theirs = standing.entry.cells, best.entry.cells
+            parts = [
+                (noise[name], theirs[name].sample, mine[name].sample, scale.best - scale.low)
+                for name in mine.keys() & theirs.keys()
+                if (scale := scale_on(self._table, name, self._counts, self._best_kind))
+            ]
+            yield replace(standing, behind_best=compare_to_noise(parts))
 
     def _notes(self, complete: Mapping[str, bool]) -> Iterable[str]:
         if not any(complete[entry.label] for entry in self._table.entries if entry is not self._table.anchor):
@@ -389,6 +409,26 @@ class _LeaderboardBuilder:
         freedom = joint_freedom([float(replicates.var()) for replicates in each], freedoms)
         value = better.rank_score.value - worse.rank_score.value
         return bootstrap_interval(value, np.mean(each, axis=0), freedom).low > 0
+
+
+def noise_notes(standings: Sequence[Standing]) -> Iterable[str]:
+    """Yield a note on the entries that the best one is not ahead of by more than two runs of one agent differ."""
+    compared = [(standing, found) for standing in standings if (found := standing.behind_best)]
+    best = _best_played(standings)
+    if best is None or not compared:
+        return
+    within = [standing.entry.shown for standing, found in compared if not found.is_beyond]
+    lowest, highest = (end(found.floor for _, found in compared) for end in (min, max))
+    floors = f"{lowest:.3f}" if f"{lowest:.3f}" == f"{highest:.3f}" else f"{lowest:.3f} to {highest:.3f}"
+    yield (
+        f"Noise floor: mean normalised scores of equal agents with so many runs differ by up to {floors} (95 %). "
+        f"Not further than that from {best.entry.shown}: {', '.join(within) or 'none'}."
+    )
+
+
+def _best_played(standings: Sequence[Standing]) -> Standing | None:
+    """Return the first entry that has runs and a score."""
+    return next((standing for standing in standings if standing.has_score and standing.entry.runs), None)
 
 
 def _tasks_with_success(entries: Iterable[Entry]) -> frozenset[str]:

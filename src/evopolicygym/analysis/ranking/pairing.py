@@ -20,6 +20,7 @@ from evopolicygym.analysis.ranking.bootstrap import (
     share_interval,
 )
 from evopolicygym.analysis.ranking.leaderboard import ONE_REPEAT, Score, TaskScale, ranked_among, scale_on
+from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor, compare_to_noise
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
 from evopolicygym.core.errors import UsageError
 
@@ -28,6 +29,11 @@ LEVEL = 1 - COVERAGE
 HOLM = (
     "A task's better entry is named by p-values that Holm (1979) adjusts over all tasks: of two equal agents, at most "
     "one comparison in 20 names any task. Intervals are of one task each."
+)
+
+NOISE = (
+    "Noise floor: how far the means of so many runs of one agent lie apart at most in 95 % of pairs, by the runs of "
+    "all agents with repeats. A difference within it may be no more than that of two runs."
 )
 
 
@@ -65,6 +71,8 @@ class TaskDifference:
     """Two-sided, of no difference; None with fewer than two repeats of each."""
     p_holm: float | None = None
     """The p-value, adjusted by Holm over all tasks of the comparison."""
+    noise: NoiseComparison | None = None
+    """The difference beside that of equal agents' runs; None without repeats on the task, or runs of both."""
 
     @property
     def is_repeated(self) -> bool:
@@ -96,6 +104,8 @@ class Pairing:
     """Probability that the first improves on the second, over tasks (Agarwal et al. 2021)."""
     normalised: Score | None
     """Mean of the tasks' normalised differences; not clipped."""
+    noise: NoiseComparison | None = None
+    """The same beside that of equal agents' runs; None if that is unknown on a task."""
     of_table: tuple[str, ...] = ()
     """The notes of the table that the entries come from."""
 
@@ -115,16 +125,24 @@ class Pairing:
     def notes(self) -> tuple[str, ...]:
         """The notes for readers."""
         notes = (*self.of_table, HOLM) if sum(task.p is not None for task in self.tasks) > 1 else self.of_table
+        notes = (*notes, NOISE) if any(task.noise for task in self.tasks) else notes
         if not any(task.covers == "cases" for task in self.tasks):
             return notes
         return (*notes, ONE_REPEAT, "Tasks with fewer than two repeats of each entry have no verdict.")
 
 
-def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | None = None) -> Pairing:
+def pairing(
+    table: ScoreTable,
+    first: str,
+    second: str,
+    resampler: Resampler | None = None,
+    noise: Mapping[str, NoiseFloor | None] | None = None,
+) -> Pairing:
     """Return how two entries of a table differ; raise ``UsageError`` if they have no task in common.
 
     Differences are normalised by the scale of the whole table's leaderboard, and not clipped as scores are there: a win
     above the best agent, which a leaderboard can't show, is one here. Tasks without a score of both are left out.
+    ``noise`` has the tasks' noise floors where they are known from more runs than the table's.
     """
     entry, other = table.entry(first), table.entry(second)
     both = [task.name for task in table.tasks if task.name in entry.cells and task.name in other.cells]
@@ -139,15 +157,23 @@ def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | N
         )
     counts = ranked_among(table, partial=False)
     scales = {name: scale for name in names if (scale := scale_on(table, name, counts))}
+    noise = {task.name: task.noise for task in table.tasks} if noise is None else noise
     tasks = _adjust_p_values(
-        [_difference(name, entry.cells[name], other.cells[name], scales.get(name)) for name in names]
+        [_difference(name, entry.cells[name], other.cells[name], scales.get(name), noise.get(name)) for name in names]
     )
     notes = table.notes
     if unscored := [name for name in both if name not in names]:
         notes = (*notes, f"Left out, as one of both has no score there: {', '.join(unscored)}.")
+    normalised = _normalised(entry, other, scales, resampler or Resampler())
     return Pairing(
-        entry, other, tuple(sorted(tasks, key=_sort_key, reverse=True)), _improvement_over(tasks),
-        _normalised(entry, other, scales, resampler or Resampler()), notes,
+        entry, other, tuple(sorted(tasks, key=_sort_key, reverse=True)), _improvement_over(tasks), normalised,
+        noise=compare_to_noise(
+            [
+                (noise.get(name), entry.cells[name].sample, other.cells[name].sample, scale.best - scale.low)
+                for name, scale in scales.items()
+            ]
+        ),
+        of_table=notes,
     )  # fmt: skip
 
 
@@ -161,7 +187,9 @@ def _adjust_p_values(tasks: Sequence[TaskDifference]) -> list[TaskDifference]:
     return [replace(task, p_holm=None if task.p is None else next(adjusted)) for task in tasks]
 
 
-def _difference(name: str, cell: Cell, other: Cell, scale: TaskScale | None) -> TaskDifference:
+def _difference(
+    name: str, cell: Cell, other: Cell, scale: TaskScale | None, floor: NoiseFloor | None
+) -> TaskDifference:
     interval, paired, most, p = None, False, None, None
     difference, share = cell.mean - other.mean, improvement(_means(cell), _means(other))
     if cell.sample and other.sample:
@@ -182,6 +210,7 @@ def _difference(name: str, cell: Cell, other: Cell, scale: TaskScale | None) -> 
         improvement=share,
         improvement_interval=improvement_interval(share, [(_repeats(cell), _repeats(other))]),
         normalised=_norm_difference(cell, other, scale) if scale else None, most=most, p=p,
+        noise=compare_to_noise([(floor, cell.sample, other.sample, 1.0)]),
     )  # fmt: skip
 
 

@@ -27,6 +27,8 @@ from evopolicygym.analysis.ranking.comparability import (
     shared_seeds,
 )
 from evopolicygym.analysis.ranking.known_scale import KnownScale, KnownScores, known_scale
+from evopolicygym.analysis.ranking.noise import NoiseFloor, task_noise
+from evopolicygym.analysis.ranking.run_groups import RunGroups, find_groups
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.rollout import Isolation, is_unverified
@@ -54,6 +56,8 @@ class TaskRow:
     """The idle action's mean, if a run's record has it."""
     known: KnownScale | None = None
     """From the better of random and idle play to the best known score; None if either is unknown."""
+    noise: NoiseFloor | None = None
+    """How far two runs of one agent lie apart, from the table's runs and shipped ones; None without repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +92,15 @@ class Cell:
 
     @property
     def interval(self) -> Interval | None:
-        """The mean's 95 % interval."""
-        return self.sample.interval() if self.sample and self.sample.is_estimable else None
+        """The mean's 95 % interval; that of two groups where its runs fall into such."""
+        if self.sample is None or not self.sample.is_estimable:
+            return None
+        return self.groups.interval(self.sample.cases_half_width) if self.groups else self.sample.interval()
+
+    @property
+    def groups(self) -> RunGroups | None:
+        """The two groups that its runs fall into, where the rule finds such."""
+        return find_groups(self.sample.runs) if self.sample else None
 
     @property
     def covers(self) -> str | None:
@@ -249,7 +260,7 @@ def _table(
     anchor = _anchor(runs, shipped, names)
     if not entries:
         raise UsageError("There is nothing to show: no finished run and no shipped table (--with).")
-    notes += _notes_on_missing_scores(entries)
+    notes += [*_notes_on_missing_scores(entries), *_notes_on_groups(entries)]
     if shipped and runs:
         notes.append("Published means, and shipped runs of other experiments, are of other cases, perhaps versions.")
     notes += _texts(runs, shipped)
@@ -332,12 +343,13 @@ def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iter
 def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
     """Return the tasks of the shipped tables where there are some, else those of the runs."""
     played = {run.task: run for run in runs}
+    noise = task_noise(runs)
 
     def row(name: str, of: PublishedTask | RunResult) -> TaskRow:
         run = played.get(name)
         scores = KnownScores(run.random_anchor, run.idle_anchor, run.reference_anchor) if run else None
         idle = run.idle_anchor if run else None
-        return TaskRow(name, of.family, of.kind, idle, known_scale(name, of.game, scores))
+        return TaskRow(name, of.family, of.kind, idle, known_scale(name, of.game, scores), noise.get(name))
 
     found = {name: row(name, of) for table in shipped for name, of in table.tasks.items()}
     if not found:
@@ -356,6 +368,22 @@ def _notes_on_missing_scores(entries: Sequence[Entry]) -> Iterator[str]:
         yield "A repeat without a checkpoint to score counts as uniform random, or as the worst other repeat."
     if any(not cell.has_score for cell in cells):
         yield "An entry without any score on a task has no rank there; in means over tasks it has 0 for that task."
+
+
+def _notes_on_groups(entries: Sequence[Entry]) -> Iterator[str]:
+    found = [
+        (entry, name, groups) for entry in entries for name, cell in entry.cells.items() if (groups := cell.groups)
+    ]
+    if not found:
+        return
+    listed = (
+        f"{entry.shown} on {name} ({groups.low_runs} and {groups.high_runs}; {groups.repeats_needed} repeats)"
+        for entry, name, groups in found
+    )
+    yield (
+        "Runs fall into two groups, as if a task were solved or not; the mean's interval is then over which group a "
+        f"run falls in, and takes so many repeats to reach a quarter of their distance: {', '.join(listed)}."
+    )
 
 
 def _pool_entries(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entry]:

@@ -7,7 +7,9 @@ from typing import Any
 
 from evopolicygym.analysis.ranking.bootstrap import HELD_OUT, Interval
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standing, TaskScore, mean_reported
+from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
+from evopolicygym.analysis.ranking.run_groups import RunGroups
 from evopolicygym.analysis.ranking.score_table import Entry, TaskRow
 from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Ends, Number, Table
 from evopolicygym.core.text import decimals
@@ -23,6 +25,8 @@ _TEXT = {
     "task",
     "isolation",
     "better",
+    "beyond it",
+    "runs in two groups",
     "fingerprint",
     "program",
     "cases",
@@ -145,7 +149,8 @@ def pairing_table(pair: Pairing) -> Table:
     columns = [
         _column("task"), _column("first", "A"), _column("second", "B"), _column("difference", "A - B"),
         _column("covers", "interval covers"), _column("normalised", "normalised"),
-        _column("improvement", "P(A > B)"), _column("p_holm", "p (Holm)"),
+        _column("improvement", "P(A > B)"), _column("noise_floor", "noise floor"),
+        _column("beyond_noise", "beyond it"), _column("p_holm", "p (Holm)"),
         _column("cases"), _column("case", "most on case"), _column("case_difference", "by"),
         _column("told_apart", "better"),
     ]  # fmt: skip
@@ -155,6 +160,7 @@ def pairing_table(pair: Pairing) -> Table:
             Number(task.difference, None, interval=task.interval),
             task.covers, None if task.normalised is None else Number(task.normalised),
             Number(task.improvement, 2, interval=task.improvement_interval),
+            *_beside_noise(task.noise),
             None if task.p_holm is None else Number(max(task.p_holm, SMALLEST_SHOWN), 4),
             "paired" if task.paired else "not paired", task.most.case if task.most else None,
             Number(task.most.difference, None) if task.most else None,
@@ -171,6 +177,9 @@ def overall_table(pair: Pairing) -> Table:
         ("probability that A improves on B", _cell(pair.improvement), "runs" if pair.improvement.interval else None),
         ("mean normalised difference", _cell(pair.normalised), pair.covers),
     ]
+    if pair.noise:
+        floor, beyond = _beside_noise(pair.noise)
+        rows += [("its noise floor", floor, None), ("beyond it", beyond, None)]
     if pair.better_on:
         rows += [
             (f"tasks on which {name} is better", count, None) for name, count in zip("AB", pair.better_on, strict=True)
@@ -186,7 +195,15 @@ def overall_table(pair: Pairing) -> Table:
 def leaderboard_document(board: Leaderboard, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
     """Return the whole leaderboard for programs."""
     return {
-        "tasks": [{"name": task.name, "family": task.family, "kind": task.kind.value} for task in board.tasks],
+        "tasks": [
+            {
+                "name": task.name,
+                "family": task.family,
+                "kind": task.kind.value,
+                "noise": None if task.noise is None else noise_document(task.noise),
+            }
+            for task in board.tasks
+        ],
         "entries": [_standing(board, standing) for standing in board.standings],
         "notes": list(board.notes),
         "problems": list(problems),
@@ -202,6 +219,7 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
         "probability_of_improvement": _score(pair.improvement),
         "normalised_difference": _score(pair.normalised),
         "normalised_interval_covers": pair.covers,
+        **_noise_document(pair.noise),
         "tasks_first_better": better[0] if better else None,
         "tasks_second_better": better[1] if better else None,
         "tasks": [
@@ -220,12 +238,52 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
                 "p": task.p,
                 "p_holm": task.p_holm,
                 "normalised_difference": task.normalised,
+                **_noise_document(task.noise),
                 "most": {"case": task.most.case, "difference": task.most.difference} if task.most else None,
             }
             for task in pair.tasks
         ],
         "notes": list(pair.notes),
     }
+
+
+def _groups(found: RunGroups | None) -> Cell:
+    if found is None:
+        return None
+    digits = decimals(found.high, (found.high - found.low) / 10)
+    low, high = (f"{runs} at {mean:,.{digits}f}" for runs, mean in _group_means(found))
+    return f"{low}, {high}"
+
+
+def _group_means(found: RunGroups) -> tuple[tuple[int, float], tuple[int, float]]:
+    return (found.low_runs, found.low), (found.high_runs, found.high)
+
+
+def _groups_document(found: RunGroups | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    groups = [{"runs": runs, "mean": mean} for runs, mean in _group_means(found)]
+    return {"groups": groups, "repeats_needed": found.repeats_needed}
+
+
+def noise_document(noise: NoiseFloor) -> dict[str, Any]:
+    """Return the noise of a task for programs, in returns."""
+    return {
+        "single_runs": noise.single_runs,
+        "standard_deviation": noise.standard_deviation,
+        "degrees_of_freedom": noise.pooled.freedom if math.isfinite(noise.pooled.freedom) else None,
+        "intraclass_correlation": noise.intraclass_correlation,
+        "runs": noise.pooled.runs,
+        "agents": noise.pooled.agents,
+    }
+
+
+def _noise_document(found: NoiseComparison | None) -> dict[str, Any]:
+    return {"noise_floor": found.floor if found else None, "beyond_noise": found.is_beyond if found else None}
+
+
+def _beside_noise(found: NoiseComparison | None) -> tuple[Cell, Cell]:
+    return (Number(found.floor, None), "yes" if found.is_beyond else "no") if found else (None, None)
 
 
 def leaderboards_document(
@@ -263,6 +321,8 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "normalised": _score(_if_scored(standing, standing.normalised)),
         "families": {name: _score(_if_scored(standing, score)) for name, score in standing.families.items()},
         "kinds": {name: _score(_if_scored(standing, score)) for name, score in standing.kinds.items()},
+        "behind_best": standing.behind_best.difference if standing.behind_best else None,
+        **_noise_document(standing.behind_best),
         "wins": standing.wins,
         "top_2": standing.top_2,
         "success_rate": standing.success_rate,
@@ -276,6 +336,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
                 "standard_error": score.cell.standard_error,
                 "interval": _ends(score.cell.interval),
                 "interval_covers": score.cell.covers,
+                "groups": _groups_document(score.cell.groups),
                 "repeats": len(score.cell.runs),
                 "unscored": score.cell.unscored,
                 "rank": score.rank,
@@ -332,7 +393,7 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
     place = score.rank if score.is_counted or score.rank is None else f"({score.rank})"
     return (
         place, standing.entry.shown, len(runs) or None, cell.unscored or None, _held_out(score),
-        Ends(interval.low, interval.high, digits) if interval else None, cell.covers,
+        Ends(interval.low, interval.high, digits) if interval else None, cell.covers, _groups(cell.groups),
         *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
         _percent(cell.success_rate),
         None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
@@ -344,6 +405,7 @@ def _task_columns() -> list[Column]:
     return [
         _column("rank", "#"), _column("entry"), _column("repeats"), _column("unscored", NO_SCORE),
         _column("held_out", HELD_OUT), _column("interval", "95 % interval"), _column("covers", "it covers"),
+        _column("groups", "runs in two groups"),
         _column("rank_score", "rank score"), _column("normalised"), _column("success_rate", "success"),
         _column("tokens"), _column("cost", "cost, $"), _column("isolation"),
     ]  # fmt: skip
@@ -351,7 +413,7 @@ def _task_columns() -> list[Column]:
 
 def _idle_line(task: TaskRow) -> tuple[Cell, ...]:
     idle = Number(task.idle.mean, None, task.idle.standard_error) if task.idle else None
-    return (None, IDLE, None, None, idle, *(None,) * 8)
+    return (None, IDLE, None, None, idle, *(None,) * 9)
 
 
 def _held_out(score: TaskScore) -> Cell:

@@ -64,6 +64,9 @@ def compare(
     out().print(f"probability that A improves on B  {_shown(pair.improvement)}", markup=False)
     covers = f" (over {pair.covers})" if pair.covers else ""
     out().print(f"mean normalised difference        {_shown(pair.normalised)}{covers}", markup=False)
+    if pair.noise:
+        beyond = "beyond it" if pair.noise.is_beyond else "not beyond it"
+        out().print(f"its noise floor                   {number(pair.noise.floor, 3)} ({beyond})", markup=False)
 
 
 def _shown(score: "Score | None") -> str:
