@@ -19,10 +19,11 @@ from evopolicygym.records.reader import EXPERIMENT_FILE, find_runs, read_run
 from evopolicygym.runs import verify
 from evopolicygym.runs.experiment import SECRET_FILE_VARIABLE, SECRET_VARIABLE, accept_secret, begin, share_secret
 from evopolicygym.runs.suites.document import SUITE_FILE, suite_lock
+from evopolicygym.runs.suites.forecast import expected_seconds
 from evopolicygym.runs.suites.gather import GatheredSuite, gather
 from evopolicygym.runs.suites.play import play_suite, prepare_suite
 from evopolicygym.runs.suites.records import is_own
-from evopolicygym.runs.suites.shards import Shard, expected_seconds, runs_of_shard, shard_numbers
+from evopolicygym.runs.suites.shards import Shard, runs_of_shard, shard_numbers
 from evopolicygym.runs.suites.suite import load, plan
 from players import EVOLVER_HALTS_AFTER, HALT
 from sameness import feedback, told

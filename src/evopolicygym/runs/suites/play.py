@@ -26,6 +26,7 @@ from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.progress import RunProgress
 from evopolicygym.runs.suites.child import RunOrder
 from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, suite_lock
+from evopolicygym.runs.suites.forecast import turn
 from evopolicygym.runs.suites.records import (
     PlannedRunResult,
     PlannedRunStopped,
@@ -33,7 +34,7 @@ from evopolicygym.runs.suites.records import (
     found,
     result_of_process,
 )
-from evopolicygym.runs.suites.shards import Shard, runs_of_shard, turn
+from evopolicygym.runs.suites.shards import Shard, runs_of_shard
 from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan, validate_plan
 
 LOG = logging.getLogger("evopolicygym")

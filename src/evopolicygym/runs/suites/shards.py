@@ -1,4 +1,4 @@
-"""Shards: parts of a suite for as many machines, and how long a run is expected to take.
+"""Shards: parts of a suite for as many machines.
 
 Which runs a shard has depends on the suite and the number of shards alone, so machines needn't know of each other.
 ``gather.py`` brings their runs together.
@@ -8,48 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import ceil
 from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.runs.config import RunConfig
+from evopolicygym.runs.suites.forecast import expected_seconds, turn
 from evopolicygym.runs.suites.suite import PlannedRun
-from evopolicygym.specs import pack_catalog
 
 MOST_SHARDS = 10_000
 TEXT = re.compile(r"([0-9]{1,5})/([0-9]{1,5})", re.ASCII)
 LOCK_FILE = re.compile(r"suite-([0-9]{1,5})-of-([0-9]{1,5})\.lock", re.ASCII)
-EPISODE_S = {
-    "acrobot": 0.035,
-    "ant": 0.066,
-    "bipedal_walker": 0.135,
-    "car_racing": 4.218,
-    "cartpole": 0.005,
-    "continuous_car": 0.023,
-    "door_key": 0.067,
-    "fetch_pick_and_place": 0.128,
-    "fetch_push": 0.103,
-    "four_rooms": 0.005,
-    "half_cheetah": 0.108,
-    "key_corridor": 0.029,
-    "obstructed_maze": 0.034,
-    "parking": 0.058,
-    "pendulum": 0.019,
-    "pusher": 0.009,
-    "reacher": 0.014,
-    "roundabout": 0.088,
-}
-"""Processor seconds of an episode of random play, sandbox included: what ``evopolicygym anchors NAME --kind random
---workers 1`` takes longer with ``--cases 12``, or 102 where episodes are short, than with ``--cases 2``, by case."""
-STEP_S = 2e-4
-"""Of a step of an environment that is not known here, its policy's part included."""
-OPENING_S = 2.0
-"""Of a run's process, until its first submission can be played."""
-CHECKPOINTS = 0.2
-"""Distinct checkpoints that validation plays for each episode of the budget: a fifth of them for the tuner."""
-MODEL_S = 15.0
-"""Seconds that an agent with a model thinks for each episode of the budget."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -118,27 +86,3 @@ def shard_numbers(planned: Sequence[PlannedRun], count: int) -> list[int]:
         of_entry[chosen][run.entry] += 1
         numbers[place] = chosen + 1
     return numbers
-
-
-def turn(run: PlannedRun) -> tuple[int, float, int]:
-    """Return a key that sorts runs in the order in which they begin: by repeat, then the longest first."""
-    return run.repeat, -expected_seconds(run.config), run.number
-
-
-def expected_seconds(config: RunConfig) -> float:
-    """Return about how long a run takes on one core; good enough to compare runs, not to promise anything."""
-    task, agent = config.task, config.agent
-    checkpoints = max(1, CHECKPOINTS * task.budget.episodes)
-    episodes = task.budget.episodes + checkpoints * task.validation_cases + task.held_out_cases
-    thinking = MODEL_S * task.budget.episodes if agent.model else 0.0
-    if agent.allowance.seconds is not None:
-        thinking = min(thinking, agent.allowance.seconds)
-    return OPENING_S + thinking + episodes * _episode_seconds(task.environment.name, task.environment.max_steps)
-
-
-@cache
-def _episode_seconds(environment: str, max_steps: int) -> float:
-    if environment in EPISODE_S:
-        return EPISODE_S[environment]
-    found = pack_catalog.find_listed(environment)
-    return found[1].headroom.seconds if found and found[1].headroom else max_steps * STEP_S
