@@ -14,6 +14,7 @@ from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, RunArguments,
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import Observer, play_suite, prepare_suite
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
+from evopolicygym.runs.suites.shards import Shard
 from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, entry, load
 
 OnSuiteEvent = Observer
@@ -48,7 +49,7 @@ class SuiteRuns:
 
 
 @renamed(on_note="on_warning")
-def run_suite(
+def run_suite(  # noqa: PLR0913 - each is an argument of its own
     suite: str | Path,
     *,
     agents: Sequence[str] = (),
@@ -56,6 +57,7 @@ def run_suite(
     cross: Mapping[str, Sequence[Any]] | None = None,
     repeats: int | None = None,
     jobs: int | None = None,
+    shard: str | None = None,
     on_event: OnSuiteEvent = lambda _run, _said: None,
     on_warning: OnWarning = warnings.warn,
     **options: Unpack[RunArguments],
@@ -71,6 +73,7 @@ def run_suite(
         cross: Levels by option, such as ``{"budget": [8, 32]}``; every combination is played.
         repeats: How many times each agent plays each environment.
         jobs: How many runs play at once. Default: half as many as there are cores.
+        shard: ``"I/N"`` plays only part I of N, each on a machine of its own. Default: all runs.
         on_event: Called with each message of a run's process, and at its end with what came of it.
         on_warning: Called with each warning. Default: ``warnings.warn``.
         **options: Options of all runs, as for ``run``.
@@ -87,8 +90,9 @@ def run_suite(
         >>> print(evopolicygym.leaderboard(played.directory).to_markdown())
     """
     config = _configured(str(suite), agents, environments, cross or {}, repeats, jobs, options)
-    config, planned = prepare_suite(config, on_warning)
-    results, undisturbed = play_suite(config, planned, lambda _results: nullcontext(on_event))
+    part = Shard.parse(shard) if shard else None
+    config, planned = prepare_suite(config, on_warning, part)
+    results, undisturbed = play_suite(config, planned, lambda _results: nullcontext(on_event), part)
     return SuiteRuns(directory_of(config), tuple(results), not undisturbed)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import ceil
 from shlex import quote
 from time import monotonic
 
@@ -17,6 +18,7 @@ from evopolicygym.core.text import duration, plus_minus
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.runs.progress import Clock, Pace, RunProgress
 from evopolicygym.runs.suites.cross import level_text
+from evopolicygym.runs.suites.forecast import SuiteForecast
 from evopolicygym.runs.suites.play import ProcessStarted, Update
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import PlannedRun
@@ -47,20 +49,31 @@ class SuiteView:
         self._results = dict(results)
         self._standing: dict[int, RunProgress | None] = {}
         """Of each run that is being played; None until it says how far it is."""
+        self._clock = clock
         self._pace = Pace(self._done(), clock)
+        self._forecast = SuiteForecast()
+        unfinished = (result for result in results.values() if result.verdict is not PlannedRunVerdict.FINISHED)
+        self._waiting = {result.planned.number: result.planned for result in unfinished}
+        self._jobs = 1
+        """The most runs that were seen being played at once."""
 
     def observe(self, run: PlannedRun, update: Update) -> None:
         """Take note of how far a run is or of its result; without a terminal, print a line where one is due."""
         match update:
             case ProcessStarted():
                 self._standing[run.number] = None
+                self._waiting.pop(run.number, None)
+                self._jobs = max(self._jobs, len(self._standing))
+                self._forecast.begin(run, self._clock())
             case RunProgress():
                 self._standing[run.number] = update
+                self._forecast.proceed(run, part_of(update), self._clock())
                 if not self._console.is_terminal and self._pace.is_due():
                     self._console.print(self._line(), soft_wrap=True, markup=False)
             case PlannedRunResult():
                 self._standing.pop(run.number, None)
                 self._results[run.number] = update
+                self._forecast.end(run, self._clock(), finished=update.verdict is PlannedRunVerdict.FINISHED)
                 if not self._console.is_terminal:
                     line = f"{self._finished()}/{len(self._results)} {run}: {plain(update)}"
                     self._console.print(line, soft_wrap=True, markup=False)
@@ -93,7 +106,14 @@ class SuiteView:
         """Return how long the suite has been played, and the time that is left once enough was played to tell."""
         done, total = self._done(), len(self._results)
         enough = done - self._pace.before > TELLING * total
-        return ", ".join(filter(None, (duration(self._pace.elapsed), self._pace.left(done, total) if enough else "")))
+        return ", ".join(filter(None, (duration(self._pace.elapsed), self._left() if enough else "")))
+
+    def _left(self) -> str:
+        """Return in words how long the suite will still take, never less than a second; empty where all is played."""
+        if not self._waiting and not self._standing:
+            return ""
+        left = self._forecast.seconds_left(self._waiting.values(), self._jobs, self._clock())
+        return f"about {duration(max(1, ceil(left)))} left"
 
     def _finished(self) -> int:
         return sum(result.verdict is PlannedRunVerdict.FINISHED for result in self._results.values())
@@ -101,7 +121,7 @@ class SuiteView:
     def _done(self) -> float:
         """Return how many runs are done, parts of runs included."""
         return sum(
-            1.0 if result.verdict is PlannedRunVerdict.FINISHED else _part(self._standing.get(result.planned.number))
+            1.0 if result.verdict is PlannedRunVerdict.FINISHED else part_of(self._standing.get(result.planned.number))
             for result in self._results.values()
         )
 
@@ -221,7 +241,8 @@ def _stands(standing: RunProgress | None) -> str:
     return "opening" if standing is None else f"{STAGES[standing.stage]}{standing.done}/{standing.total}"
 
 
-def _part(standing: RunProgress | None) -> float:
+def part_of(standing: RunProgress | None) -> float:
+    """Return about which part of a run's time is over."""
     if standing is None:
         return 0.0
     first, last = WORTH[standing.stage]

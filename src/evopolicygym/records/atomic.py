@@ -128,14 +128,15 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def lock_file(path: Path, owner: str) -> int:
+def lock_file(path: Path, owner: str, *, shared: bool = False, wait: bool = False) -> int:
     """Lock a file and return its descriptor; the system unlocks it when the last process that holds it ends.
 
-    Raises ``RecordError``, which names ``owner``, if another process holds the lock or the path isn't a regular file.
+    Any number of processes can hold a ``shared`` lock. Raises ``RecordError``, which names ``owner``, if another
+    process holds the lock and ``wait`` isn't set, or the path isn't a regular file.
     """
     descriptor = regular_file.descriptor(path, flags=os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
         os.close(descriptor)
         raise _already_locked(owner) from error

@@ -5,8 +5,9 @@ the directory of runs there is only the experiment's name for it.
 """
 
 import json
+import os
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +44,10 @@ LEDGER_FILE = "runs.jsonl"
 The first line says since when they are listed: from the experiment's beginning, where it began here and not before runs
 were listed. A line is on disk before its run's record is opened.
 """
+SHARED_MARK = "shared"
+"""In the state directory: a file of this name says that other machines hold the secret as well, and begin runs, too."""
+SECRET_VARIABLE, SECRET_FILE_VARIABLE = "EVOPOLICYGYM_SECRET", "EVOPOLICYGYM_SECRET_FILE"
+"""Variables that hand an experiment's secret to a machine: its text, and a file that holds the text."""
 MOST_BYTES = 64 << 20
 """Of such a file: it may hold the cases of some environments, 10 a seed."""
 
@@ -107,6 +112,101 @@ def begin(runs: Path, name: str) -> Experiment:
     except FileExistsError:  # another run of this experiment began at the same moment
         return load_experiment(_identity(file))
     return Experiment(identity, secret, SEED_BITS)
+
+
+def share_secret(runs: Path, name: str) -> str:
+    """Return the text that gives another machine an experiment's secret; the experiment begins where there is none.
+
+    Whoever has the text knows every hidden case. Raises as ``begin`` does.
+    """
+    experiment = begin(runs, name)
+    _keep(experiment.identity, SHARED_MARK, "")
+    return json.dumps(
+        {
+            "name": name,
+            "experiment": experiment.identity,
+            "secret": experiment.secret.hex(),
+            SEED_BITS_KEY: experiment.seed_bits,
+        }
+    )
+
+
+def accept_secret(runs: Path, name: str, environment: MutableMapping[str, str] = os.environ) -> bool:
+    """Begin an experiment with the secret that the environment's variables give; return whether they give any.
+
+    The variables are removed, so that no program that is started later inherits them. Raises ``UsageError``, before
+    anything is written, where they give what is no secret, or another experiment's.
+    """
+    text = _given_secret(environment)
+    if text is None:
+        return False
+    file = experiment_directory(runs, name) / EXPERIMENT_FILE
+    try:
+        document = json.loads(text)
+        identity, secret = str(document["experiment"]), bytes.fromhex(document["secret"])
+        given, bits = str(document["name"]), _seed_bits(document)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise UsageError(
+            f"Invalid secret in {SECRET_VARIABLE} or {SECRET_FILE_VARIABLE}: expected the text that "
+            f"'evopolicygym suites secret {name}' writes."
+        ) from None
+    if given != name or not EXPERIMENT.fullmatch(identity) or len(secret) != SECRET_BYTES:
+        raise UsageError(
+            f"Invalid secret: expected that of experiment {name!r}, got that of {given!r}. Unset {SECRET_VARIABLE} and "
+            f"{SECRET_FILE_VARIABLE}, or name the experiment: --experiment NAME"
+        )
+    if file.exists() and _identity(file) != identity:
+        raise UsageError(
+            f"{file.parent} holds runs of another experiment than the secret is of. Give another directory: --runs DIR"
+        )
+    with suppress(UsageError):  # where the secret is not on this machine yet
+        if load_experiment(identity).secret != secret:
+            raise RecordError(f"Your state directory holds another secret of experiment {identity} than the given one.")
+    _keep(identity, SHARED_MARK, "")
+    _keep(identity, "secret.json", json.dumps({"secret": secret.hex(), SEED_BITS_KEY: bits}))
+    _name_experiment(file, identity)
+    return True
+
+
+def _given_secret(environment: MutableMapping[str, str]) -> str | None:
+    text, file = environment.pop(SECRET_VARIABLE, ""), environment.pop(SECRET_FILE_VARIABLE, "")
+    if text or not file:
+        return text or None
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"Invalid {SECRET_FILE_VARIABLE}: {file} can't be read: {error}.") from error
+
+
+def adopt_experiment(directory: Path, identity: str) -> None:
+    """Make a directory that of an experiment that began elsewhere; raise ``UsageError`` where it is another's."""
+    file = directory / EXPERIMENT_FILE
+    if not file.exists():
+        _name_experiment(file, identity)
+    if _identity(file) != identity:
+        raise UsageError(
+            f"{directory} holds runs of another experiment of this name. Give another directory: --runs DIR"
+        )
+
+
+def _name_experiment(file: Path, identity: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            atomic.create_text(file, json.dumps({"experiment": identity}) + "\n")
+    except OSError as error:
+        raise StorageError(f"Can't write {file}: {error.strerror}. Give another directory: --runs DIR") from error
+
+
+def identity_of(directory: Path) -> str:
+    """Return the identity of an experiment's directory; raise ``RecordError`` where it has none."""
+    return _identity(directory / EXPERIMENT_FILE)
+
+
+def is_shared(identity: str) -> bool:
+    """Return whether other machines hold the experiment's secret as well; ``RecordError`` for an invalid identity."""
+    _check_name("an experiment's identity", identity)
+    return (state_directory() / identity / SHARED_MARK).exists()
 
 
 def of_run(run: Path, opened: RunOpened) -> Experiment:

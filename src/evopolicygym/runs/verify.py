@@ -40,7 +40,7 @@ def _without_mark(opened: RunOpened) -> Finding:
         ledger = experiment.ledger_of(opened.experiment)
     except EvoPolicyGymError as error:
         return Finding(FINDING, ok=False, detail=str(error))
-    if ledger is None or opened.time < ledger.since:
+    if ledger is None or opened.time < ledger.since or _may_be_of_another_machine(opened, ledger):
         return Finding(
             FINDING, ok=True, detail="not checked: begun elsewhere, by another user, or before marks were kept"
         )
@@ -51,3 +51,7 @@ def _without_mark(opened: RunOpened) -> Finding:
         detail=f"the run's experiment began here, and {known}: the record was changed, or comes from where its secret "
         f"was copied to",
     )
+
+
+def _may_be_of_another_machine(opened: RunOpened, ledger: experiment.Ledger) -> bool:
+    return opened.run_id not in ledger.runs and experiment.is_shared(opened.experiment)

@@ -40,8 +40,8 @@ class RunOrder:
     """The record that is to be resumed; None to begin a run."""
     modules: tuple[str, ...]
     """The suite's search path for modules, such as an agent's from outside."""
-    lock: int
-    """A descriptor of the suite's lock: it is free again only when the last of its runs is gone."""
+    locks: tuple[int, ...]
+    """Descriptors of the suite's locks: they are free again only when the last of its runs is gone."""
 
 
 class ProgressPrinter:
@@ -125,7 +125,8 @@ def main() -> None:
     os.close(nothing)
     os.dup2(2, 1)
     order: RunOrder = pickle.load(orders)  # noqa: S301 - of the suite's own
-    os.set_inheritable(order.lock, False)  # noqa: FBT003 - its only form
+    for lock in order.locks:
+        os.set_inheritable(lock, False)  # noqa: FBT003 - its only form
     sys.path[:] = order.modules
     Thread(target=_stop_with, args=(orders,), name="suite", daemon=True).start()
     sys.exit(play_order(order, ProgressPrinter(lines)))

@@ -6,7 +6,7 @@ The runs themselves are found by what their records say (``records.py``). No key
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,14 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import SCHEMA_VERSION
 from evopolicygym.records import atomic
-from evopolicygym.records.atomic import lock_file
+from evopolicygym.records.atomic import is_locked, lock_file
 from evopolicygym.records.paths import RunPaths, experiment_directory
 from evopolicygym.records.reader import find_runs
 from evopolicygym.records.rollback_guard import check_state_dir_writable
+from evopolicygym.runs.suites.shards import Shard, shards_of_files
 from evopolicygym.runs.suites.suite import SuiteConfig, entry_name, suite_of
 
-SUITE_FILE, LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.log"
+SUITE_FILE, LOCK_FILE, UPDATE_LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.json.lock", "suite.log"
 MOST_BYTES = 16 << 20
 """Of a ``suite.json``."""
 NOT_KEPT = frozenset({"description", "experiment", "runs", "jobs", "workers", "executor", "address", "track"})
@@ -29,26 +30,50 @@ MAY_GROW = ("environments", "agents", "cross", "repeats")
 
 
 @contextmanager
-def suite_lock(suite: SuiteConfig) -> Iterator[int]:
-    """Hold a suite's lock and keep its document; yield the lock's descriptor.
+def suite_lock(suite: SuiteConfig, shard: Shard | None = None, command: str = "") -> Iterator[tuple[int, ...]]:
+    """Hold the lock of a suite, or of a shard of it, and keep its document; yield the locks' descriptors.
 
-    Raises ``RecordError`` where another process has it, ``UsageError`` where the document says otherwise or
-    nothing can be kept in the state directory.
+    A shard's ``command`` is kept in its lock file, for who gathers shards and finds that runs are missing. Shards of
+    one number can be played at the same time, each once. Raises ``RecordError`` where another process has the lock,
+    ``UsageError`` where the document says otherwise or nothing can be kept in the state directory.
     """
     check_state_dir_writable()
     directory = directory_of(suite)
     directory.mkdir(parents=True, exist_ok=True)
-    descriptor = lock_file(directory / LOCK_FILE, f"The suite in {directory}")
+    with ExitStack() as stack:
+        owner = f"The suite in {directory}"
+        locks = [lock_file(directory / LOCK_FILE, owner, shared=shard is not None)]
+        stack.callback(os.close, locks[0])
+        if shard:
+            locks.append(lock_file(directory / shard.lock_file, f"Shard {shard} of the suite in {directory}"))
+            stack.callback(os.close, locks[1])
+            _refuse_other_shards(directory, shard)
+            os.ftruncate(locks[1], 0)
+            os.pwrite(locks[1], command.encode(), 0)
+        _keep_document(suite, shard)
+        yield tuple(locks)
+
+
+def _refuse_other_shards(directory: Path, shard: Shard) -> None:
+    """Raise ``RecordError`` where shards of another number are played, which hold the same runs in other parts."""
+    for other in shards_of_files(directory):
+        if other.count != shard.count and is_locked(directory / other.lock_file):
+            raise RecordError(f"Shard {other} of the suite in {directory} is being played; {shard} would overlap it.")
+
+
+def _keep_document(suite: SuiteConfig, shard: Shard | None) -> None:
+    """Write what a suite's runs have in common, grown by what is asked for; shards wait for each other here."""
+    directory = directory_of(suite)
+    lock = lock_file(directory / UPDATE_LOCK_FILE, str(directory / SUITE_FILE), wait=True)
     try:
         atomic.remove_temp_files(directory / SUITE_FILE)
-        kept = begun(directory)
+        kept = read(directory) if shard else begun(directory)
         grown = configuration(suite) if kept is None else joined(configuration(kept), configuration(suite))
         if kept is None or grown != configuration(kept):
             document = {"schema_version": SCHEMA_VERSION, "suite": grown}
             atomic.write_text(directory / SUITE_FILE, json.dumps(document, indent=2) + "\n")
-        yield descriptor
     finally:
-        os.close(descriptor)
+        os.close(lock)
 
 
 def check(suite: SuiteConfig) -> None:
@@ -112,7 +137,7 @@ def joined(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     pairs = [(name, kept[name], value) for name, value in asked.items() if name not in MAY_GROW]
     pairs += [(f"agents.{label}", before[label], now[label]) for label in now if label in before]
     for name, then, here in pairs:
-        if different := _difference(name, then, here):
+        if different := difference(name, then, here):
             raise UsageError(_refusal(*different))
     crossed = {"cross": _more_levels(kept["cross"], asked["cross"])} if "cross" in kept else {}
     return {
@@ -143,10 +168,10 @@ def _by_label(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {table["label"]: table for table in fields["agents"]}
 
 
-def _difference(name: str, then: object, here: object) -> tuple[str, object, object] | None:
+def difference(name: str, then: object, here: object) -> tuple[str, object, object] | None:
     """Return the first field that differs, with both values."""
     if isinstance(then, Mapping) and isinstance(here, Mapping):
-        inner = (_difference(f"{name}.{key}", then.get(key), here.get(key)) for key in {**then, **here})
+        inner = (difference(f"{name}.{key}", then.get(key), here.get(key)) for key in {**then, **here})
         return next(filter(None, inner), None)
     return None if then == here else (name, then, here)
 

@@ -17,13 +17,16 @@ from queue import SimpleQueue
 from types import FrameType
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.run import Stage
+from evopolicygym.records.reader import EXPERIMENT_FILE
+from evopolicygym.runs.experiment import SECRET_FILE_VARIABLE, accept_secret
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.progress import RunProgress
 from evopolicygym.runs.suites.child import RunOrder
 from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, suite_lock
+from evopolicygym.runs.suites.forecast import turn
 from evopolicygym.runs.suites.records import (
     PlannedRunResult,
     PlannedRunStopped,
@@ -31,6 +34,7 @@ from evopolicygym.runs.suites.records import (
     found,
     result_of_process,
 )
+from evopolicygym.runs.suites.shards import Shard, runs_of_shard
 from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan, validate_plan
 
 LOG = logging.getLogger("evopolicygym")
@@ -53,9 +57,12 @@ Observer = Callable[[PlannedRun, Update], None]
 
 
 def prepare_suite(
-    config: SuiteConfig, on_warning: Callable[[str], object]
+    config: SuiteConfig, on_warning: Callable[[str], object], shard: Shard | None = None
 ) -> tuple[SuiteConfig, tuple[PlannedRun, ...]]:
-    """Return a suite as it can be played here, and its runs; raise ``UsageError`` if it can't be played."""
+    """Return a suite as it can be played here, and its runs, or a shard's; raise ``UsageError`` if it can't be played.
+
+    All of the suite is checked, so that every shard is refused where one of them would be.
+    """
     workers = cap_workers(config.common["workers"], config.common["executor"], on_warning)
     config = replace(config, common={**config.common, "workers": workers})
     planned = plan(config)
@@ -63,40 +70,56 @@ def prepare_suite(
     check(config)
     for warning in warnings:
         on_warning(warning)
-    return config, tuple(planned)
+    return config, runs_of_shard(planned, shard) if shard else tuple(planned)
 
 
 def play_suite(
     config: SuiteConfig,
     planned: Sequence[PlannedRun],
     observing: Callable[[Mapping[int, PlannedRunResult]], AbstractContextManager[Observer]],
+    shard: Shard | None = None,
+    command: str = "",
 ) -> tuple[list[PlannedRunResult], bool]:
-    """Play what is not finished of a prepared suite; return all results, and whether nobody interrupted it.
+    """Play what is not finished of a prepared suite or shard; return all results, and whether nobody interrupted it.
 
     ``observing`` gets the results so far, by the runs' numbers; its context gives what observes the suite meanwhile.
-    Raises ``RecordError`` where another process plays the suite.
+    ``command`` plays the same shard again. Raises ``RecordError`` where another process plays the suite or the shard,
+    ``UsageError`` where a shard has no secret that all shards have.
     """
     directory, cores = directory_of(config), sorted(os.sched_getaffinity(0))
-    with suite_lock(config) as lock:
+    name, log = config.common["experiment"], directory / (shard.log_file if shard else LOG_FILE)
+    if not accept_secret(Path(config.common["runs"]), name) and shard and not (directory / EXPERIMENT_FILE).exists():
+        raise UsageError(
+            f"Missing secret: shards play the same cases only where all have one secret. Write it once with "
+            f"'evopolicygym suites secret {name} -o FILE', and set {SECRET_FILE_VARIABLE}=FILE for each shard."
+        )
+    with suite_lock(config, shard, command) as locks:
         results = found(planned, directory)
         waiting = max(1, sum(result.verdict is not PlannedRunVerdict.FINISHED for result in results.values()))
         jobs = min(config.jobs or jobs_by_default(len(cores) if config.common["executor"] == LOCAL else 1), waiting)
-        suite = Suite(results, shares(cores, jobs), lock)
-        LOG.info("%s runs at once, on cores %s; log %s", jobs, cores, directory / LOG_FILE)
+        suite = Suite(results, shares(cores, jobs), locks)
+        LOG.info("%s runs at once, on cores %s; log %s", jobs, cores, log)
         with observing(results) as observe:
-            undisturbed = suite.play(directory / LOG_FILE, observe)
+            undisturbed = suite.play(log, observe)
     return list(suite.results.values()), undisturbed
 
 
 class Suite:
     """The runs of a suite that are waiting and those that are being played."""
 
-    def __init__(self, results: Mapping[int, PlannedRunResult], shares: Sequence[tuple[int, ...]], lock: int) -> None:
-        """Play what ``results`` says is not finished, as many runs at once as there are shares of the cores."""
+    def __init__(
+        self, results: Mapping[int, PlannedRunResult], shares: Sequence[tuple[int, ...]], locks: tuple[int, ...]
+    ) -> None:
+        """Play what ``results`` says is not finished, as many runs at once as there are shares of the cores.
+
+        Repeats begin in their order, and in each the runs first that are expected to take the longest, so that all
+        shares are busy to the end.
+        """
         self.results = dict(results)
-        self._lock = lock
+        self._locks = locks
         self._shares = shares
-        self._waiting = deque(result for result in results.values() if result.verdict is not PlannedRunVerdict.FINISHED)
+        waiting = [result for result in results.values() if result.verdict is not PlannedRunVerdict.FINISHED]
+        self._waiting = deque(sorted(waiting, key=lambda result: turn(result.planned)))
         self._processes: list[subprocess.Popen[bytes]] = []
         self._updates: SimpleQueue[tuple[PlannedRun, Update] | Future[None]] = SimpleQueue()
         self._interruptions = 0
@@ -158,7 +181,7 @@ class Suite:
 
     def _play(self, before: PlannedRunResult, output: int) -> PlannedRunResult:
         run, root, opened, stopped = before.planned, before.root, False, None
-        order = RunOrder(run.config, root, tuple(sys.path), self._lock)
+        order = RunOrder(run.config, root, tuple(sys.path), self._locks)
         with self._started(order, output) as process:
             self._updates.put((run, ProcessStarted(process.pid, tuple(sorted(os.sched_getaffinity(process.pid))))))
             for line in process.stdout or ():
@@ -181,7 +204,7 @@ class Suite:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "evopolicygym.runs.suites.child"],
             bufsize=0,
-            pass_fds=[order.lock],
+            pass_fds=order.locks,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,

@@ -89,22 +89,33 @@ def found(
     A record that doesn't count is passed over. Where several are of one planned run, the one that was opened first
     counts. Raises ``RecordError`` where a record can't be read: nobody knows which run it is of.
     """
+    plan = tuple(plan)
+    wanted = identities_by_run(plan)
+    asked = {identity for identities in wanted.values() for identity in identities}
     records: dict[str, RunRecord] = {}
     for root in find_runs(directory):
         record = _read(root)
-        if record is None or not counts(record):
+        if record is None:
             continue
-        for identity in _identities(record.state.opened):
+        identities = asked.intersection(record_identities(record.state.opened))
+        if not identities or not counts(record):
+            continue
+        for identity in identities:
             known = records.get(identity)
             if known is None or record.state.opened.time < known.state.opened.time:
                 records[identity] = record
-    plan = tuple(plan)
-    alone = {identity for identity, count in Counter(map(_unlabelled, plan)).items() if count == 1}
     results = {}
     for run in plan:
-        record_or_none = next(filter(None, map(records.get, _planned_identities(run, alone))), None)
+        record_or_none = next(filter(None, map(records.get, wanted[run.number])), None)
         results[run.number] = PlannedRunResult(run) if record_or_none is None else _found(run, record_or_none)
     return results
+
+
+def identities_by_run(plan: Iterable[PlannedRun]) -> dict[int, tuple[str, ...]]:
+    """Return the identities of records of each run, by its number; that of an exact record comes first."""
+    plan = tuple(plan)
+    alone = {identity for identity, count in Counter(map(_unlabelled, plan)).items() if count == 1}
+    return {run.number: tuple(_planned_identities(run, alone)) for run in plan}
 
 
 def _found(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
@@ -176,7 +187,7 @@ def _reason(record: RunRecord, stop: RunStopped) -> str:
     return ends[-1] if stop.reason is StopReason.AGENT and ends and ends[-1] in pauses else stop.reason.value
 
 
-def _identities(opened: RunOpened) -> tuple[str, ...]:
+def record_identities(opened: RunOpened) -> tuple[str, ...]:
     """Return the identities of a record: its isolation by name, or as auto, with the same features missing."""
     played = Isolation.parse(opened.isolation)
     return tuple(

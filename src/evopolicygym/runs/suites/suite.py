@@ -152,14 +152,16 @@ class PlannedRun:
         return " · ".join([self.environment, self.entry, *cell, f"repeat {self.repeat}"])
 
 
-def plan(suite: SuiteConfig) -> tuple[PlannedRun, ...]:
+def plan(suite: SuiteConfig, *, playable: bool = True) -> tuple[PlannedRun, ...]:
     """Return a suite's runs in the order in which they begin: each repeat through all environments, then the next.
 
     In an environment every combination of crossed levels has its turn, by all agents. What a run plays depends on
-    nothing else in the suite, so that a suite can grow. Raises ``UsageError`` where it can't be played as it is.
+    nothing else in the suite, so that a suite can grow. Raises ``UsageError`` where it can't be played as it is, or,
+    where it is to be ``playable`` here, a pack is missing.
     """
     _refuse_nonsense(suite)
-    refuse_missing_packs(suite.environments)
+    if playable:
+        refuse_missing_packs(suite.environments)
     runs = [
         (entry_name(agent), repeat, build_run_config(task, _of_repeat(suite.common, agent, levels, repeat)), levels)
         for repeat in range(suite.repeats)

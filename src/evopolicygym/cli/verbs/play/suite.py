@@ -31,8 +31,10 @@ from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_t
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, nest_options
 from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import directory_of
+from evopolicygym.runs.suites.gather import command_text
 from evopolicygym.runs.suites.play import Observer, Update, play_suite, prepare_suite
 from evopolicygym.runs.suites.records import PlannedRunResult, found
+from evopolicygym.runs.suites.shards import Shard
 from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, MissingPacks, PlannedRun, entry, load
 
 EXAMPLES = """
@@ -47,6 +49,8 @@ evopolicygym suite minigrid --agent neutral:NAME --model-url URL --model-key VAR
 evopolicygym suite core16 --executor ray --address 10.0.0.1:6379 --jobs 4 --workers 8   (on a cluster)
 
 evopolicygym suite smoke --cross budget=4,16 --repeats 3   (each combination of levels; see: effects)
+
+evopolicygym suite core16 --repeats 5 --runs shards/3 --shard 3/16   (on the third of 16 machines)
 
 evopolicygym suite mine.toml   (given again, it continues; see docs/use/suites.md)
 """
@@ -84,6 +88,9 @@ def suite(
     jobs: Annotated[
         int | None, typer.Option(help="Runs that play at once. Default: half as many as there are cores.")
     ] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Play only part I of N, each on a machine of its own.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be played, and exit.")] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -105,13 +112,14 @@ def suite(
     common = nest_options(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
     given = {**common, **{name: value for name, value in of_suite.items() if value not in (None, [], {})}}
     asked = load(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
+    part = Shard.parse(shard) if shard else None
     try:
-        asked, planned = prepare_suite(asked, print_warning)
+        asked, planned = prepare_suite(asked, print_warning, part)
     except MissingPacks as missing:
         if as_json or not missing.can_be_installed or not _answers_yes(missing):
             raise
         install_packs(missing.packs)
-        asked, planned = prepare_suite(asked, print_warning)
+        asked, planned = prepare_suite(asked, print_warning, part)
     directory = directory_of(asked)
     if asked.common["split"] != "public" and (directory / REVEALED_FILE).exists():
         name = asked.common["experiment"]
@@ -132,8 +140,8 @@ def suite(
             yield observe
 
     with interruptible():
-        results, undisturbed = play_suite(asked, planned, observing)
-    _show_end(results, directory, loud, as_json=as_json)
+        results, undisturbed = play_suite(asked, planned, observing, part, command_text(sys.argv[1:]))
+    _show_end(results, directory, loud, part, as_json=as_json)
     if not undisturbed:
         print_error("interrupted; nothing is lost. The same command continues.")
         raise typer.Exit(INTERRUPTED)
@@ -162,8 +170,9 @@ def _show_plan(results: Sequence[PlannedRunResult], *, as_json: bool) -> None:
         out().print(plan_table(results))
 
 
-def _show_end(results: Sequence[PlannedRunResult], directory: Path, loud: Verbosity, *, as_json: bool) -> None:
-
+def _show_end(
+    results: Sequence[PlannedRunResult], directory: Path, loud: Verbosity, shard: Shard | None, *, as_json: bool
+) -> None:
     if as_json:
         print_json(_as_json(results))
         return
@@ -171,14 +180,16 @@ def _show_end(results: Sequence[PlannedRunResult], directory: Path, loud: Verbos
     if any(result.verdict != "finished" for result in results):
         out().print(failures(results))
     if loud is not Verbosity.QUIET:
-        out().print(Text(f"next    evopolicygym leaderboard {quote(str(directory))}", style="dim"), soft_wrap=True)
+        verb = "suites gather" if shard else "leaderboard"
+        out().print(Text(f"next    evopolicygym {verb} {quote(str(directory))}", style="dim"), soft_wrap=True)
 
 
 def _as_json(results: Sequence[PlannedRunResult]) -> list[dict[str, Any]]:
-    return [_fields(result) for result in results]
+    return [result_fields(result) for result in results]
 
 
-def _fields(result: "PlannedRunResult") -> dict[str, Any]:
+def result_fields(result: PlannedRunResult) -> dict[str, Any]:
+    """Return what JSON says of a run."""
     run = result.planned
     return {
         "environment": run.environment,

@@ -1,7 +1,10 @@
-"""``evopolicygym suites``: list the suites that come with the package; show what one holds and why it is hard."""
+"""``evopolicygym suites``: list the suites that ship, show one, share its secret, and gather what shards played."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -9,11 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli.completion import complete_suite
-from evopolicygym.cli.output import out, print_json
+from evopolicygym.cli.output import out, print_error, print_json, print_text
+from evopolicygym.cli.verbs.play.suite import result_fields
+from evopolicygym.core.errors import StorageError
 from evopolicygym.core.pack import Headroom
+from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.task import Anchor
-from evopolicygym.core.text import plus_minus
+from evopolicygym.core.text import counted, plus_minus
+from evopolicygym.runs.experiment import share_secret
 from evopolicygym.runs.suites.cross import level_text
+from evopolicygym.runs.suites.gather import GatheredSuite
+from evopolicygym.runs.suites.gather import gather as gather_shards
+from evopolicygym.runs.suites.records import PlannedRunVerdict
 from evopolicygym.runs.suites.suite import SuiteConfig, SuiteTask, load, names, suite_task
 
 EXAMPLES = """
@@ -23,9 +33,15 @@ evopolicygym suites
 
 evopolicygym suites show frontier16
 
+evopolicygym suites secret core16 -o core16.secret   (for the machines that play shards)
+
+evopolicygym suites gather shards   (brings the shards' runs into runs)
+
 evopolicygym suites --json | jq '.[].environments'
 """
 
+MOST_NAMED = 4
+"""Missing runs of a shard that are named."""
 app = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, rich_markup_mode="rich", add_completion=False)
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON, with what is known of each task.")]
 
@@ -76,6 +92,74 @@ def show(
             out().print(Text(f"    {scores} (mean ± s.e.)", "dim"), soft_wrap=True)
         if task.headroom:
             out().print(Text(f"    {_headroom(task, task.headroom)}", "dim"), soft_wrap=True)
+
+
+@app.command()
+def secret(
+    experiment: Annotated[str, typer.Argument(help="The experiment, by default a suite's name.")],
+    file: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write, for you alone.")],
+    runs: Annotated[Path, typer.Option(help="Where its runs go.", metavar="DIR")] = DEFAULT_RUNS,
+) -> None:
+    """Write an experiment's secret into a file, for machines that play shards: EVOPOLICYGYM_SECRET_FILE names it there.
+
+    Whoever can read it knows every hidden case.
+    """
+    text = share_secret(runs, experiment)
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as output:
+            output.write(f"{text}\n")
+    except OSError as error:
+        raise StorageError(f"{file} can't be written: {error.strerror}.") from error
+    print_text(str(file))
+
+
+@app.command()
+def gather(
+    shards: Annotated[
+        list[Path], typer.Argument(help="Directories of shards, or one that holds them.", metavar="DIR…")
+    ],
+    runs: Annotated[Path, typer.Option(help="Where the runs are brought.", metavar="DIR")] = DEFAULT_RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the runs and what is missing as JSON.")] = False,
+) -> None:
+    """Bring the finished runs of a suite's shards into one directory, each verified; name what is missing.
+
+    Exit code 1 where a run is missing, was played twice or does not verify.
+    """
+    found = gather_shards(shards, runs)
+    if as_json:
+        print_json(_gathered(found))
+    else:
+        _show_gathered(found)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def _gathered(found: GatheredSuite) -> dict[str, Any]:
+    missing = [
+        {"shard": str(part.shard or ""), "runs": list(map(str, part.runs)), "command": part.command}
+        for part in found.missing
+    ]
+    return {
+        "directory": str(found.directory),
+        "runs": list(map(result_fields, found.results)),
+        "missing": missing,
+        "problems": found.problems,
+    }
+
+
+def _show_gathered(found: GatheredSuite) -> None:
+    for problem in found.problems:
+        print_error(problem)
+    here = sum(item.verdict is PlannedRunVerdict.FINISHED for item in found.results)
+    out().print(Text(f"{found.directory}: {here} of {counted(len(found.results), 'run')}"), soft_wrap=True)
+    for part in found.missing:
+        whose = f" of shard {part.shard}" if part.shard else ""
+        more = f"; and {len(part.runs) - MOST_NAMED} more" if len(part.runs) > MOST_NAMED else ""
+        named = "; ".join(map(str, part.runs[:MOST_NAMED]))
+        out().print(Text(f"missing{whose}: {counted(len(part.runs), 'run')}: {named}{more}", "yellow"), soft_wrap=True)
+        out().print(Text(f"    {part.command or 'the same command plays them'}", "dim"), soft_wrap=True)
+    if found.ok:
+        out().print(Text(f"next    evopolicygym leaderboard {quote(str(found.directory))}", "dim"), soft_wrap=True)
 
 
 def _document(name: str, suite: SuiteConfig, known: Mapping[str, SuiteTask]) -> dict[str, Any]:

@@ -1,0 +1,252 @@
+"""Gathering: the runs of a suite's shards are verified and brought into one directory; what is missing is named.
+
+A run is brought home once it is finished and verifies. Nothing of the shards' directories is changed, so a shard can
+go on, and gathering again brings what was missing.
+"""
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError, StorageError, UsageError
+from evopolicygym.records.atomic import flush_tree, rename
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import RUN_FILES, RunRecord, find_runs, read_run
+from evopolicygym.records.rollback_guard import FINDING, create_guard, has_mark
+from evopolicygym.runs.experiment import adopt_experiment, identity_of, ledger_of, list_run
+from evopolicygym.runs.suites.document import SUITE_FILE, configuration, difference, directory_of, read, suite_lock
+from evopolicygym.runs.suites.records import (
+    PlannedRunResult,
+    PlannedRunVerdict,
+    identities_by_run,
+    record_identities,
+    result,
+)
+from evopolicygym.runs.suites.shards import Shard, shard_numbers, shards_of_files
+from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan
+from evopolicygym.runs.verify import findings
+
+MOST_COMMAND = 1 << 16
+"""Bytes of a shard's command."""
+SHARD_WORD = re.compile(r"--shard[= ]\S+")
+LEFT_OUT = {"lock", "staging"}
+"""Of a run's directory: what only the process that plays it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRuns:
+    """Runs that one command plays."""
+
+    runs: tuple[PlannedRun, ...]
+    shard: Shard | None
+    """None where it isn't known into how many shards the suite was split."""
+    command: str
+    """Empty where no shard has told its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredSuite:
+    """What was brought home of a suite."""
+
+    directory: Path
+    results: tuple[PlannedRunResult, ...]
+    """Of all runs of the suite; what is not finished was not brought home."""
+    missing: tuple[MissingRuns, ...]
+    problems: tuple[str, ...]
+    """What is wrong with records that were therefore left where they are."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the suite is whole."""
+        return not self.missing and not self.problems
+
+
+def gather(sources: Sequence[Path], runs: Path) -> GatheredSuite:
+    """Bring the finished runs of a suite's shards into a directory of runs; those that are there already are kept.
+
+    Raises ``UsageError`` where the shards are not of one experiment and one suite, or ``runs`` holds another;
+    ``RecordError`` where the suite is being played in ``runs``.
+    """
+    directories = [directory for source in sources for directory in _suite_directories(source)]
+    if not directories:
+        raise UsageError(f"No suite below {', '.join(map(str, sources))}: expected directories with a {SUITE_FILE}.")
+    identity, suite = _same_experiment(directories), _same_suite(directories)
+    common = {**suite.common, "experiment": directories[0].name, "runs": str(runs)}
+    suite = replace(suite, common=common)  # type: ignore[arg-type] # two values of the same types
+    planned, home = plan(suite, playable=False), directory_of(suite)
+    adopt_experiment(home, identity)
+    with suite_lock(suite):
+        records, problems = _records_by_run(directories, planned, identity)
+        results = []
+        for run in planned:
+            try:
+                results.append(_brought_home(run, records.get(run.number, {}), home))
+            except EvoPolicyGymError as error:
+                problems.append(str(error))
+                results.append(PlannedRunResult(run, PlannedRunVerdict.FAILED, message=str(error)))
+            except OSError as error:
+                raise StorageError(
+                    f"Can't write runs to {home}: {error}. Give another directory: --runs DIR"
+                ) from error
+    missing = [item.planned for item in results if item.verdict is not PlannedRunVerdict.FINISHED]
+    return GatheredSuite(home, tuple(results), tuple(_by_shard(missing, planned, directories)), tuple(problems))
+
+
+def _suite_directories(source: Path) -> Iterator[Path]:
+    """Yield the directories of suites at or below a directory."""
+    for directory, directories, files in os.walk(source.resolve()):
+        directories.sort()
+        if not RUN_FILES.isdisjoint(files):
+            directories.clear()
+        elif SUITE_FILE in files:
+            yield Path(directory)
+
+
+def _same_experiment(directories: Sequence[Path]) -> str:
+    identities = {identity_of(directory): directory for directory in directories}
+    if len(identities) > 1 or len({directory.name for directory in directories}) > 1:
+        raise UsageError(
+            f"The shards are of {len(identities)} experiments: {', '.join(map(str, identities.values()))}. All shards "
+            f"of a suite need the secret that 'evopolicygym suites secret' writes."
+        )
+    return next(iter(identities))
+
+
+def _same_suite(directories: Sequence[Path]) -> SuiteConfig:
+    suites = [suite for directory in directories if (suite := read(directory))]
+    first = configuration(suites[0])
+    for directory, suite in zip(directories, suites, strict=True):
+        if different := difference("suite", first, configuration(suite)):
+            name, there, here = different
+            raise UsageError(
+                f"Shards of different suites: {name} is {there!r} in {directories[0]}, and {here!r} in {directory}. "
+                f"Continue each shard by the same command."
+            )
+    return suites[0]
+
+
+def _records_by_run(
+    directories: Sequence[Path], planned: Sequence[PlannedRun], identity: str
+) -> tuple[dict[int, dict[str, RunRecord]], list[str]]:
+    """Return the records of each planned run, by its number and their ids, and what is wrong with others."""
+    numbers = {name: number for number, names in identities_by_run(planned).items() for name in reversed(names)}
+    records: dict[int, dict[str, RunRecord]] = {}
+    problems: list[str] = []
+    for root in (root for directory in directories for root in find_runs(directory)):
+        try:
+            record = read_run(root)
+        except RecordError as error:
+            if RunPaths(root).journal.stat().st_size:
+                problems.append(f"{root} can't be read: {error}")
+            continue
+        opened = record.state.opened
+        number = next((numbers[name] for name in record_identities(opened) if name in numbers), None)
+        if opened.experiment != identity:
+            problems.append(f"{root} is of another experiment.")
+        elif number is None:
+            problems.append(f"{root} is not a run of the suite: {opened.task.environment.name}, seed {opened.seed}.")
+        else:
+            of_run = records.setdefault(number, {})
+            known = of_run.get(opened.run_id)
+            if known is not None and known.hashes[-1] != record.hashes[-1] and known.state.finished:
+                problems.append(f"{root} and {known.paths.root} differ and are of one run id; the first is used.")
+            else:
+                of_run[opened.run_id] = record
+    return records, problems
+
+
+def _brought_home(run: PlannedRun, records: Mapping[str, RunRecord], home: Path) -> PlannedRunResult:
+    """Return what has come of a run, once it is at home where it is finished.
+
+    Raises ``RecordError`` where it was played twice, or does not verify.
+    """
+    finished = [record for record in records.values() if record.state.finished]
+    if not finished:
+        return next((result(run, record) for record in records.values()), PlannedRunResult(run))
+    if len(finished) > 1:
+        paths = ", ".join(str(record.paths.root) for record in finished)
+        raise RecordError(f"{run} was played {len(finished)} times: {paths}. Remove all but one, and gather again.")
+    (record,) = finished
+    source = record.paths.root
+    failed = [finding for finding in findings(source) if not finding.ok and not finding.settled_by_replay]
+    failed = [finding for finding in failed if finding.name != FINDING or has_mark(source)]
+    if failed:
+        raise RecordError(f"{source} does not verify: {failed[0].name}: {failed[0].detail}")
+    root = home / Path(*source.parts[-3:])
+    if root != source:
+        _copy_run(RunPaths(source), RunPaths(root))
+    _make_own(record)
+    return replace(result(run, record), root=root)
+
+
+def _copy_run(source: RunPaths, target: RunPaths) -> None:
+    """Copy a run's directory; its event log comes last, so that what was killed meanwhile is not taken for a run."""
+    if target.journal.exists():
+        if target.journal.read_bytes() == source.journal.read_bytes():
+            return
+        raise RecordError(f"{target.root} exists and differs from {source.root}; move it away, and gather again.")
+
+    def left_out(directory: str, names: list[str]) -> set[str]:
+        top = LEFT_OUT | {source.journal.name} if Path(directory) == source.root else set()
+        odd = {name for name in names if not _can_be_copied(Path(directory, name))}
+        return odd | (top & set(names))
+
+    shutil.rmtree(target.root, ignore_errors=True)
+    shutil.copytree(source.root, target.root, symlinks=True, ignore=left_out)
+    last = target.root / f"{target.journal.name}.part"
+    last.write_bytes(source.journal.read_bytes())
+    flush_tree(target.root)
+    rename(last, target.journal)
+
+
+def _can_be_copied(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
+
+
+def _make_own(record: RunRecord) -> None:
+    """List a run and mark how far it is, as if it had been played here: the suite continues around it."""
+    opened = record.state.opened
+    ledger = ledger_of(opened.experiment)
+    if ledger is None or opened.run_id not in ledger.runs:
+        list_run(opened)
+    with closing(create_guard(opened)) as guard:
+        guard.acquire(record.hashes, record.state.spent)
+
+
+def _by_shard(
+    missing: Sequence[PlannedRun], planned: Sequence[PlannedRun], directories: Sequence[Path]
+) -> Iterator[MissingRuns]:
+    played = {shard: directory for directory in directories for shard in shards_of_files(directory)}
+    counts = {shard.count for shard in played}
+    if len(counts) != 1:
+        if missing:
+            yield MissingRuns(tuple(missing), None, "")
+        return
+    (count,) = counts
+    commands = {shard: _command(directory / shard.lock_file) for shard, directory in played.items()}
+    known = next(filter(None, commands.values()), "")
+    number_of = {run.number: number for run, number in zip(planned, shard_numbers(planned, count), strict=True)}
+    for number in sorted({number_of[run.number] for run in missing}):
+        shard = Shard(number, count)
+        command = commands.get(shard) or SHARD_WORD.sub(f"--shard {shard}", known)
+        yield MissingRuns(tuple(run for run in missing if number_of[run.number] == number), shard, command)
+
+
+def _command(file: Path) -> str:
+    try:
+        return regular_file.read(file, MOST_COMMAND).decode(errors="replace").strip()
+    except (OSError, RecordError):
+        return ""
+
+
+def command_text(words: Sequence[str]) -> str:
+    """Return a command as a shell takes it."""
+    return " ".join(map(quote, ["evopolicygym", *words]))
