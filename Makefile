@@ -12,7 +12,7 @@ GATE_RUN := $(BIN)/python tests/support/run_gate.py
 # Where npm packages are installed for tests.
 TOOLS := .tools
 
-.PHONY: docs help install run test test-root test-loaded test-all test-tools mutants trackers test-trackers check fix coverage bench \
+.PHONY: docs site release-check help install run test test-root test-loaded test-all test-tools mutants trackers test-trackers check fix coverage bench \
 	anchors axe tools harbor test-harbor packs test-packs clean
 
 help: ## List these targets
@@ -71,6 +71,13 @@ fix: $(VENV)/.installed-dev ## Fix lint and formatting
 docs: $(VENV)/.installed-dev ## Write the generated tables of the docs and the catalogue of environments
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/catalogue.py
+
+$(VENV)/.installed-docs: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+site: $(VENV)/.installed-docs ## Build the docs as a site into .site/html, and check every link
+	$(BIN)/python docs/build_site.py
 
 coverage: $(VENV)/.installed-dev ## Run the tests of `make test` with line coverage
 	$(BIN)/python -m pytest -m "$(GATE)" --cov --cov-report=term

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import grimp
 import tables
+from build_site import FENCE, LINK, slugs, without_fences
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -26,16 +27,14 @@ from evopolicygym.specs import catalog
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "evopolicygym"
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES = [*DOCS, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md", ROOT / "results" / "README.md"]
+OTHER_PAGES = ("CONTRIBUTING.md", "SECURITY.md", "examples/README.md", "results/README.md")
+PAGES = [*DOCS, *(ROOT / page for page in OTHER_PAGES)]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 ENVIRONMENTS = ROOT / "docs" / "reference" / "environments.md"
 SECURITY = ROOT / "docs" / "reference" / "security.md"
 PYPROJECT = ROOT / "pyproject.toml"
 
-FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`([^`]+)`")
-LINK = re.compile(r"\]\(([^)\s]+)\)")
-HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FILE = re.compile(r"(?<![\w/.<>*~{}-])((?:[\w.-]+/)+[\w-]+\.(?:py|md|toml))\b")
 """A path to a file in a folder; a pattern such as ``agents/<name>.py`` isn't one."""
 COMMENT = re.compile(r"(?:^|\s)#.*$", re.MULTILINE)
@@ -318,8 +317,7 @@ def _file_of(module: str) -> str:
 
 
 def _without_fences(page: Path) -> str:
-    """Return the text of a page with spaces for what stands in fences, so that offsets stay."""
-    return FENCE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), _read(page))
+    return without_fences(_read(page))
 
 
 def _inline_code(page: Path) -> Iterator[Snippet]:
@@ -337,13 +335,7 @@ def _shell_lines(page: Path) -> Iterator[Snippet]:
 @cache
 def _anchors(page: Path) -> set[str]:
     """Return the anchors that GitHub gives to the headings of a page."""
-    found = dict[str, int]()
-    anchors = set[str]()
-    for heading in HEADING.findall(_without_fences(page)):
-        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
-        slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
-        anchors.add(f"{slug}-{found[slug]}" if slug in found else slug)
-        found[slug] = found.get(slug, 0) + 1
+    anchors = {slug for _, slug in slugs(_read(page))}
     return anchors | set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", _read(page)))
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.tables.packs import checks_table, ledger_table, packs_table
 from evopolicygym.analysis.tables.table import Table, cell_text, format_tables, in_markdown
-from evopolicygym.api.results import headroom
+from evopolicygym.api.results import headroom, leaderboard
 from evopolicygym.core.options import RUN_OPTIONS, Option
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import plus_minus
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.suites.suite import SuiteTask, suite_task
 from evopolicygym.runs.suites.suite import load as load_suite
-from evopolicygym.specs import pack_catalog
+from evopolicygym.specs import catalog, pack_catalog
 
 DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "results" / "examples" / "outside"
@@ -28,9 +28,15 @@ PAGES = (
     DOCS / "measure" / "headroom.md",
     DOCS / "measure" / "frontier.md",
     DOCS / "measure" / "packs.md",
+    DOCS / "measure" / "results.md",
     DOCS / "reference" / "environments.md",
+    DOCS / "gallery.md",
 )
+FILMS = DOCS / "pictures" / "films"
 SHIPPED = ("paper", "references", "baselines", "published")
+RANKED = ("paper", "anchors", "references", "baselines")
+ACROSS = 4
+"""Films per row."""
 LEFT = (
     *("task", "random", "best known ± s.e.", "held by", "best agent", "its score", "left"),
     *("agents", "ratio", "at best", "verdict"),
@@ -67,6 +73,25 @@ def headroom_table() -> str:
     """Return the headroom of Core16 by shipped data, a row for each task, with notes."""
     table = headroom([], SHIPPED).tables[0]
     return _narrowed(table, LEFT) + "\n" + "".join(f"- {in_markdown(note)}\n" for note in table.notes)
+
+
+def scores_table() -> str:
+    """Return the scores of all shipped results: tasks by entries, as ``leaderboard --scores`` prints them."""
+    return format_tables(leaderboard(published=RANKED).arranged(one_each=False, show="scores"), "markdown")
+
+
+def films_table() -> str:
+    """Return the films of Core16, some in a row, each with its task and the score of its reference policy."""
+    cells = []
+    for file in sorted(FILMS.glob("*.webp")):
+        if file.stem in catalog.names():
+            spec = catalog.load(file.stem)
+            link = f"[{spec.name}](reference/environments.md#core16)"
+            score = f"{spec.reference_anchor.mean:,.4g}" if spec.reference_anchor else "-"
+            cells.append(f"![{spec.id}](pictures/films/{file.name})<br>{link}: {score}")
+    rows = [cells[at : at + ACROSS] for at in range(0, len(cells), ACROSS)]
+    table = "|  " * ACROSS + "|\n" + "| --- " * ACROSS + "|\n"
+    return table + "".join(f"| {' | '.join([*row, *[''] * (ACROSS - len(row))])} |\n" for row in rows)
 
 
 def suite_table(name: str) -> str:
@@ -114,6 +139,8 @@ PACKS = tuple(map(pack_catalog.load, pack_catalog.names()))
 TABLES: dict[str, Callable[[], str]] = {
     "options of a run": partial(options_table, RUN_OPTIONS),
     "headroom of Core16": headroom_table,
+    "scores of shipped results": scores_table,
+    "films of Core16": films_table,
     **{f"tasks of {name}": partial(suite_table, name) for name in OF_PACKS},
     "headroom of frontier16": partial(headroom_of_suite, "frontier16"),
     **{f"edits of {task}": partial(edits_table, task) for task in ("parking", "key_corridor", "car_racing")},

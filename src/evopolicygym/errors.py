@@ -1,6 +1,6 @@
 """The exceptions that users of ``evopolicygym`` catch: all are subclasses of ``EvoPolicyGymError``.
 
-Example:
+Examples:
     >>> try:
     ...     evopolicygym.run("cartpol")
     ... except evopolicygym.errors.UnknownName as error:

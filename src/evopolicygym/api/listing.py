@@ -69,7 +69,7 @@ def load_environment(name: str | Path, *, render_mode: str | None = None) -> Tas
         MissingExtra: Its simulator is not installed; the message says what installs it.
         UsageError: It can't be drawn in this mode, or here.
 
-    Example:
+    Examples:
         >>> environment = evopolicygym.load_environment("cartpole")
         >>> observation, info = environment.reset(seed=0)
         >>> observation, reward, terminated, truncated, info = environment.step(environment.action_space.sample())
@@ -89,7 +89,7 @@ def load_bare_environment(name: str | Path) -> Environment:
         UnknownName: There is none of this name.
         MissingExtra: Its simulator is not installed; the message says what installs it.
 
-    Example:
+    Examples:
         >>> evopolicygym.load_bare_environment("cartpole").reset(0).shape
         (4,)
     """
@@ -99,7 +99,7 @@ def load_bare_environment(name: str | Path) -> Environment:
 def list_environments() -> list[EnvironmentListing]:
     """Return the environments that can be named here, sorted by name.
 
-    Example:
+    Examples:
         >>> [environment.name for environment in evopolicygym.list_environments() if environment.family == "minigrid"]
         ['door_key', 'four_rooms', 'key_corridor', 'obstructed_maze']
     """
@@ -112,7 +112,7 @@ def list_agents() -> list[AgentListing]:
 
     Agents of other distributions are listed by what their metadata says; nothing of theirs runs.
 
-    Example:
+    Examples:
         >>> [agent.name for agent in evopolicygym.list_agents() if not agent.missing]
     """
     return sorted(agent_listings(), key=lambda agent: agent.name)

@@ -84,7 +84,7 @@ def export_runs(
         MissingExtra: The format's package is not installed.
         RecordError: A run is damaged.
 
-    Example:
+    Examples:
         >>> evopolicygym.export_runs("csv", "runs", "data", tables=["runs", "episodes"]).written[0].rows
     """
     EXPORTERS.load(format_name)
@@ -114,7 +114,7 @@ def bundle(
         UsageError: A run is not there, is not finished or has secret cases, or a file holds such a name.
         RecordError: A run does not verify.
 
-    Example:
+    Examples:
         >>> evopolicygym.bundle("runs/public", "mine.tar.gz").index.experiments
     """
     return bundle_runs(expand_runs(find_places(runs, runs_directory)), Path(file), allow_names=allow_names)
@@ -155,7 +155,7 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
         UsageError: A run or a part is not there, there is nothing to show, or the directory holds something else.
         MissingExtra: matplotlib is not installed, and figures are wanted.
 
-    Example:
+    Examples:
         >>> evopolicygym.write_report("runs", "report", published=["paper"]).contents.parts
     """
     target, shipped = Path(directory), load_published(published)

@@ -332,7 +332,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     Raises:
         UsageError: A run is not there, or a table is not known.
 
-    Example:
+    Examples:
         >>> board = evopolicygym.leaderboard("runs", published=["paper"])
         >>> print(board.to_markdown())
     """

@@ -115,7 +115,7 @@ class Run:
             UnknownName: There is no such table.
             MissingPackage: pandas is not installed.
 
-        Example:
+        Examples:
             >>> evopolicygym.load_run("latest").to_pandas()[["submission", "train_mean", "selected"]]
         """
         if table not in TABLES:
@@ -178,7 +178,7 @@ def load_run(run: str | Path = "latest", runs_directory: str | Path = DEFAULT_RU
         UsageError: There is no such run, or several could be meant.
         RecordError: Its record is damaged.
 
-    Example:
+    Examples:
         >>> evopolicygym.load_run("latest").score
     """
     return Run(find_run(Path(run), Path(runs_directory)))

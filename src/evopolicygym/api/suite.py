@@ -85,7 +85,7 @@ def run_suite(  # noqa: PLR0913 - each is an argument of its own
         UsageError: An argument is invalid, or the suite was begun otherwise; nothing was played.
         RecordError: Another process plays the suite.
 
-    Example:
+    Examples:
         >>> played = evopolicygym.run_suite("smoke", agents=["tuner", "random_search"], repeats=2)
         >>> print(evopolicygym.leaderboard(played.directory).to_markdown())
     """

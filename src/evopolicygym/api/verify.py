@@ -182,7 +182,7 @@ def post_hoc(
         UsageError: A run is not there.
         RecordError: A run is damaged, or is being played.
 
-    Example:
+    Examples:
         >>> evopolicygym.post_hoc("latest")
     """
     means = ReplayOptions(workers, isolation=isolation, trusted=trust)
@@ -199,7 +199,7 @@ def check_environment(name: str | Path) -> tuple[Finding, ...]:
     Returns:
         The findings; each has ``name``, ``ok`` and ``detail``. An environment that can't be loaded is a finding.
 
-    Example:
+    Examples:
         >>> all(finding.ok for finding in evopolicygym.check_environment("acrobot"))
     """
     from evopolicygym.checks.environment import check
@@ -230,7 +230,7 @@ def check_agent(
     Raises:
         UsageError: There is no such agent, or an option is invalid.
 
-    Example:
+    Examples:
         >>> [finding.name for finding in evopolicygym.check_agent("tuner") if not finding.ok]
     """
     from evopolicygym.checks.agent import check
@@ -251,7 +251,7 @@ def check_executor(name: str, *, address: str = "") -> tuple[Finding, ...]:
     Raises:
         UsageError: There is no such executor.
 
-    Example:
+    Examples:
         >>> evopolicygym.check_executor("ray", address="10.0.0.1:6379")
     """
     from evopolicygym.checks.executor import check
@@ -274,7 +274,7 @@ def check_sandbox(name: str, *, channels: bool = False) -> tuple[Finding, ...]:
         UsageError: There is no such backend.
         SandboxError: The backend can't work here.
 
-    Example:
+    Examples:
         >>> all(finding.ok for finding in evopolicygym.check_sandbox("bubblewrap"))
     """
     from evopolicygym.checks.sandbox import check, check_channels
