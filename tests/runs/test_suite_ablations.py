@@ -14,6 +14,7 @@ from whole_runs import state_kept_in
 CROSSED = {
     "feedback_ablation": ("feedback", ("full", "returns")),
     "text_ablation": ("text", ("full", "terse")),
+    "independent_samples": ("memory", ("full", "none")),
     "budget_ladder": ("budget", (8, 32, 128, 512)),
 }
 

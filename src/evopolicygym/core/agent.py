@@ -86,6 +86,8 @@ INSPECT = "inspect_ai"
 """The name of every agent that Inspect AI drives."""
 MODEL_LOG = "model.jsonl"
 """The log of an agent's requests to its model, beside its transcript."""
+CONVERSATION = "conversation.json"
+"""The file that names the conversation that an agent's tool is in, beside its transcript."""
 SYSTEM, NOTES = "system", "notes"
 """The directories of a workspace that are the agent's to write: the policy project, and its own notes."""
 IN_WORKSPACE = frozenset(
@@ -338,7 +340,7 @@ class Workspace:
     @property
     def conversation(self) -> Path:
         """The file that tells in which conversation an agent's tool is, kept where the tool can't write."""
-        return self.transcript.with_name("conversation.json")
+        return self.transcript.with_name(CONVERSATION)
 
     @property
     def system(self) -> Path:
@@ -384,6 +386,14 @@ class EnvironmentSpecificAgent(Protocol):
 
         Called before a run is opened, and before one is resumed whose agent plays on.
         """
+
+
+@runtime_checkable
+class ForgetfulAgent(Protocol):
+    """An agent that asks a model and can play each turn as a new conversation."""
+
+    forgets: bool
+    """Whether a turn in a new workspace, with a new home, has nothing of earlier turns."""
 
 
 @runtime_checkable

@@ -332,6 +332,7 @@ class RunSummary:
             "idle_anchor": environment.idle_anchor,
             "text": task.text.value,
             "feedback": task.feedback.value,
+            "memory": task.memory.value,
             "finish_allowed": task.finish_allowed,
             "min_episodes": budget.min_per_submission,
             "max_episodes": budget.max_per_submission,
