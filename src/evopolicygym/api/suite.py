@@ -11,6 +11,8 @@ from evopolicygym.api.argument_names import renamed
 from evopolicygym.api.play import OnWarning
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, RunArguments, nest_options
+from evopolicygym.runs.config import parse_duration
+from evopolicygym.runs.expected_use import refuse_over_limits
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import Observer, play_suite, prepare_suite
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
@@ -46,7 +48,7 @@ class SuiteRuns:
 
 
 @renamed(on_note="on_warning")
-def run_suite(
+def run_suite(  # noqa: PLR0913 - each is an argument of its own
     suite: str | Path,
     *,
     agents: Sequence[str] = (),
@@ -54,6 +56,8 @@ def run_suite(
     cross: Mapping[str, Sequence[Any]] | None = None,
     repeats: int | None = None,
     jobs: int | None = None,
+    total_cost: float | None = None,
+    total_time: float | str | None = None,
     on_event: OnSuiteEvent = lambda _run, _said: None,
     on_warning: OnWarning = warnings.warn,
     **options: Unpack[RunArguments],
@@ -69,6 +73,8 @@ def run_suite(
         cross: Levels by option, such as ``{"budget": [8, 32]}``; every combination is played.
         repeats: How many times each agent plays each environment.
         jobs: How many runs play at once. Default: half as many as there are cores.
+        total_cost: US dollars; a suite that is expected to cost more is refused.
+        total_time: Seconds, or a text such as ``"2h"``; a suite that is expected to take longer is refused.
         on_event: Called with each message of a run's process, and at its end with what came of it.
         on_warning: Called with each warning. Default: ``warnings.warn``.
         **options: Options of all runs, as for ``run``.
@@ -86,6 +92,7 @@ def run_suite(
     """
     config = _configured(str(suite), agents, environments, cross or {}, repeats, jobs, options)
     config, planned = prepare_suite(config, on_warning)
+    refuse_over_limits(config, planned, total_cost, None if total_time is None else parse_duration(total_time))
     results, undisturbed = play_suite(config, planned, lambda _results: nullcontext(on_event))
     return SuiteRuns(directory_of(config), tuple(results), not undisturbed)
 

@@ -357,6 +357,7 @@ class RunSummary:
             "resumes": len(timing.resumed_at),
             "train_seconds": float(timing.train_seconds),
             "wall_seconds": timing.wall_seconds,
+            "turn_seconds": sum(turn.seconds for turn in timing.agent_turns),
         }
 
     @property
