@@ -2,8 +2,8 @@
 
 ``run`` plays a run, ``run_suite`` many, and ``estimate`` says what one will use. ``load_run`` and ``load_runs`` read
 them, ``leaderboard``, ``compare``, ``effects``, ``headroom`` and ``diagnose`` measure them, ``audit`` looks at what an
-agent did, ``verify`` checks a record, ``export_runs``, ``bundle`` and ``write_report`` write files, ``load_environment``
-returns a ``gymnasium.Env``, and ``errors`` holds the exceptions.
+agent did, ``verify`` checks a record, ``export_runs``, ``bundle`` and ``write_report`` write files,
+``load_environment`` returns a ``gymnasium.Env``, and ``errors`` holds the exceptions.
 """
 
 from importlib import import_module
