@@ -1,9 +1,9 @@
 """EvoPolicyGym: how well does an agent improve a policy through feedback?
 
-``run`` plays a run and ``run_suite`` many, ``load_run`` and ``load_runs`` read them, ``leaderboard``, ``compare``,
-``effects``, ``headroom`` and ``diagnose`` measure them, ``audit`` looks at what an agent did, ``verify`` checks a
-record, ``export_runs``, ``bundle`` and ``write_report`` write files, ``load_environment`` returns a
-``gymnasium.Env``, and ``errors`` holds the exceptions.
+``run`` plays a run, ``run_suite`` many, and ``estimate`` says what one will use. ``load_run`` and ``load_runs`` read
+them, ``leaderboard``, ``compare``, ``effects``, ``headroom`` and ``diagnose`` measure them, ``audit`` looks at what an
+agent did, ``verify`` checks a record, ``export_runs``, ``bundle`` and ``write_report`` write files,
+``load_environment`` returns a ``gymnasium.Env``, and ``errors`` holds the exceptions.
 """
 
 from importlib import import_module
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evopolicygym.agents.kit.evaluator import Evaluator
     from evopolicygym.agents.kit.session import Feedback, Session
     from evopolicygym.api.diagnosis import audit, diagnose
+    from evopolicygym.api.estimate import estimate
     from evopolicygym.api.listing import list_agents, list_environments, load_bare_environment, load_environment
     from evopolicygym.api.outputs import bundle, export_runs, write_report
     from evopolicygym.api.play import RunInterrupted, resume, run
@@ -46,6 +47,7 @@ _MODULES = {
     "compare": "api.results",
     "diagnose": "api.diagnosis",
     "effects": "api.results",
+    "estimate": "api.estimate",
     "export_runs": "api.outputs",
     "headroom": "api.results",
     "leaderboard": "api.results",
@@ -84,6 +86,7 @@ __all__ = [
     "diagnose",
     "effects",
     "errors",
+    "estimate",
     "export_runs",
     "headroom",
     "leaderboard",

@@ -14,10 +14,16 @@ from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import CloseReason
-from evopolicygym.core.options import KNOBS, Option, Spelling, format_setting, get_setting
+from evopolicygym.core.options import KNOBS, RUN_OPTIONS, Option, Spelling, format_setting, get_setting
+from evopolicygym.core.run import fold
 from evopolicygym.core.task import Limits
+from evopolicygym.judge import task_text
+from evopolicygym.judge.feedback import visible
+from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_document import read_summary
 from evopolicygym.runs.config import resolve_run_config
+from fakes import FakeExecutor, opening
 from played_runs import PlayedRun
 from players import GOOD
 from records_of_runs import changed, real_document, write
@@ -26,6 +32,7 @@ from shell import Shell
 CHOSEN: dict[str, Any] = {
     "text": "terse",
     "feedback": "returns",
+    "memory": "none",
     "finish": True,
     "min_episodes": 2,
     "max_episodes": 3,
@@ -34,7 +41,28 @@ CHOSEN: dict[str, Any] = {
     "policy_limits": {"act_s": 2, "memory_mb": 700},
 }
 """Another value than the default of each; a new knob needs one here."""
+FURTHER: dict[str, Any] = {"budget": 64, "validation": 8, "held_out": 16, "films": 2, "policy_packages": ["torch"]}
+"""The same of the other options in which pooled runs must agree."""
+SHOWN: dict[str, tuple[set[str], bool]] = {
+    "text": ({"task_text"}, True),
+    "feedback": ({"feedback_profile"}, False),
+    "memory": ({"max_submissions", "state.remaining_submissions"}, True),
+    "finish": ({"finish_allowed"}, True),
+    "min_episodes": ({"min_episodes_per_submit"}, True),
+    "max_episodes": ({"max_episodes_per_submit"}, True),
+    "max_submissions": ({"max_submissions", "state.remaining_submissions"}, True),
+    "train_cases": ({"env_meta.n_env_instances"}, True),
+    "policy_limits": ({"resource_limits.act_s", "resource_limits.memory_mb"}, False),
+    "budget": ({"episode_budget", "max_episodes_per_submit", "state.remaining_budget"}, True),
+    "validation": ({"selection.validation_cases"}, True),
+    "held_out": (set(), True),
+    "films": ({"max_films", "max_films_per_submit", "state.remaining_films"}, True),
+    "policy_packages": (set(), True),
+}
+"""What of `/info` each changes for the agent, and whether the task's text; a new one needs a line here."""
 SMALL: dict[str, Any] = {"budget": 6, "validation": 1, "held_out": 2, "split": "public", "workers": 1}
+AGREED = [option for option in RUN_OPTIONS if option.comparability_label]
+agreed = pytest.mark.parametrize("option", AGREED, ids=lambda one: one.name)
 each = pytest.mark.parametrize("knob", KNOBS, ids=lambda one: one.name)
 
 
@@ -67,8 +95,9 @@ def result(tmp_path: Path) -> Callable[..., RunResult]:
     document = real_document(tmp_path / "real")
 
     def made(agent: str = "one", **chosen: Any) -> RunResult:
-        new = changed(document, "acrobot", agent, [-90.0, -80.0])
+        new = changed(document, "acrobot", agent, [-90.0, -80.0] * (chosen.get("held_out", 32) // 2))
         new["task"] |= recorded(**chosen)
+        new["budget"]["episodes"] = new["task"]["budget"]["episodes"]
         return load_result(write(tmp_path / "runs", new))
 
     return made
@@ -77,7 +106,8 @@ def result(tmp_path: Path) -> Callable[..., RunResult]:
 def recorded(**chosen: Any) -> dict[str, Any]:
     """Return what of a task's record such options decide."""
     task = resolve_run_config("acrobot", "random", chosen)[0].task
-    fields = ("budget", "train_cases", "limits", "feedback", "finish_allowed", "choices")
+    fields = ("budget", "train_cases", "validation_cases", "held_out_cases", "limits", "feedback", "finish_allowed")
+    fields += ("films", "policy_packages", "choices")
     found: dict[str, Any] = json.loads(json.dumps({name: getattr(task, name) for name in fields}, default=vars_of))
     return found
 
@@ -101,6 +131,50 @@ def test_a_file_and_an_argument_set_it(knob: Option, tmp_path: Path) -> None:
     assert get_setting(by_file.task, knob) == get_setting(by_argument.task, knob) == expected(knob)
     by_default, _ = resolve_run_config("cartpole", None, {})
     assert expected(knob) != get_setting(by_default.task, knob) == format_setting(knob.default)
+
+
+def shown(**chosen: Any) -> tuple[dict[str, Any], str]:
+    """Return what an agent of such a run is shown: the fields of `/info`, and the text of `/task`."""
+    state = visible(fold([opening(task=resolve_run_config("cartpole", None, chosen)[0].task)]))
+    answer = task_text.info(state, FakeExecutor().grounds)
+    inner = [name for name, value in answer.items() if isinstance(value, dict)]
+    flat = {f"{name}.{key}": value for name in inner for key, value in answer[name].items()}
+    return {**{name: value for name, value in answer.items() if name not in inner}, **flat}, task_text.task_text(state)
+
+
+def test_the_tables_have_every_option_in_which_runs_must_agree() -> None:
+    """A new knob can't be without a line in what these tests know."""
+    assert SHOWN.keys() == {**CHOSEN, **FURTHER}.keys() == {one.name for one in AGREED}
+
+
+@agreed
+def test_it_changes_what_the_agent_sees_and_nothing_else(option: Option) -> None:
+    """Of two runs that differ in one option alone, `/info` and the task's text differ in what the option says."""
+    (before, text), (after, other_text) = shown(), shown(**{option.name: {**CHOSEN, **FURTHER}[option.name]})
+    changed_fields = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+    assert (changed_fields, text != other_text) == SHOWN[option.name]
+
+
+@agreed
+def test_the_record_says_it(option: Option, result: Callable[..., RunResult]) -> None:
+    """What a run's file holds of the option is read again as it was chosen, and no other option with it."""
+    value = {**CHOSEN, **FURTHER}[option.name]
+    summaries = [read_summary(RunPaths(one.root)) for one in (result(), result(**{option.name: value}))]
+    before, after = ({one.name: get_setting(found.task, one) for one in AGREED} for found in summaries)
+
+    assert {name for name in before if before[name] != after[name]} == {option.name}
+    assert after[option.name] == get_setting(resolve_run_config("acrobot", None, {option.name: value})[0].task, option)
+
+
+@agreed
+def test_runs_that_differ_in_it_are_not_pooled(option: Option, result: Callable[..., RunResult]) -> None:
+    """They stand in two tables, and one table of both is refused with the option's name."""
+    both = [result(), result(**{option.name: {**CHOSEN, **FURTHER}[option.name]})]
+
+    assert [len(comparable(runs, ())) for runs in (both, both[:1], both[1:])] == [2, 1, 1]
+    with pytest.raises(UsageError, match=option.comparability_label):
+        score_table(both, [])
 
 
 @each
@@ -128,6 +202,7 @@ def test_an_agent_outside_may_always_finish(result: Callable[..., RunResult]) ->
     ("flags", "said"),
     [
         (("--text", "short"), "'full' or 'terse'"),
+        (("--memory", "some"), "'full' or 'none'"),
         (("--feedback", "none"), "'full', 'traces' or 'returns'"),
         (("--min-episodes", "7"), "7, 6 and 6"),
         (("--min-episodes", "3", "--max-episodes", "2"), "3, 2 and 6"),
@@ -152,13 +227,14 @@ def test_what_is_invalid_is_refused(flags: tuple[str, ...], said: str, shell: Sh
 
 def test_the_command_line_sets_all_of_them(shell: Shell, tmp_path: Path) -> None:
     """One run with every knob set is played, keeps to all of them, and records each."""
-    flags = [word for knob in KNOBS for word in words(knob)]
+    knobs = [knob for knob in KNOBS if knob.name != "memory"]  # which such an agent can't be without
+    flags = [word for knob in knobs for word in words(knob)]
     sizes = ("--budget", 6, "--validation", 1, "--held-out", 2, "--split", "public", "--workers", 1)
     outcome = shell.json("run", "cartpole", "--agent", "random", *sizes, "--runs", tmp_path / "runs", *flags)
     state = read_run(Path(outcome["run"])).state
 
-    assert {knob.name: get_setting(state.opened.task, knob) for knob in KNOBS} == {
-        one.name: expected(one) for one in KNOBS
+    assert {knob.name: get_setting(state.opened.task, knob) for knob in knobs} == {
+        one.name: expected(one) for one in knobs
     }
     assert {len(one.episodes) for one in state.submissions} == {3}
     assert "text terse, feedback returns, finish, min episodes 2" in shell.printed("show", outcome["run"])

@@ -206,6 +206,13 @@ AN_ERROR = 0.5773502691896257
 TWO_A_TIME = opening(task=task(budget=BudgetRule(8, 2, 4)))
 FILMED = opening(task=task(films=3))
 TAKES_ONE = opening(task=task(budget=BudgetRule(BUDGET, max_submissions=1)))
+SAMPLES = opening(task=task(budget=BudgetRule(BUDGET, 1, 3), choices={"memory": "none"}))
+SAMPLED = [
+    event
+    for turn in range(2)
+    for event in (AgentStarted(TIME, turn), *submitted(turn, [1.0] * 3), AgentEnded(TIME, turn, "finished"))
+]
+"""Two whole samples, after which two episodes are left, too few for another."""
 MAY_FINISH = opening(task=task(finish_allowed=True))
 
 
@@ -220,6 +227,9 @@ MAY_FINISH = opening(task=task(finish_allowed=True))
         ([TAKES_ONE, *submitted(0, [1.0]), RunClosed(TIME, CloseReason.AGENT_ENDED)], "not submissions_spent"),
         ([TWO_A_TIME, charged(0, 5)], "at most 4"),
         ([TWO_A_TIME, charged(0, 1)], "at least 2"),
+        ([SAMPLES, AgentStarted(TIME, 0), *submitted(0, [1.0]), charged(1, 1)], "the second of its conversation"),
+        ([SAMPLES, *SAMPLED, AgentStarted(TIME, 2), charged(2, 1)], "overdraws"),
+        ([SAMPLES, *SAMPLED, RunClosed(TIME, CloseReason.AGENT_ENDED)], "not budget_spent"),
         ([OPENED, charged(1)], "out of order"),
         ([OPENED, charged(0), charged(0)], "out of order"),
         ([OPENED, charged(0, key="k"), charged(1, key="k")], "charged twice"),

@@ -15,6 +15,7 @@ CROSSED = {
     "feedback_ablation": ("feedback", ("full", "returns")),
     "text_ablation": ("text", ("full", "terse")),
     "interface_gap": ("interface", ("standard", "permuted", "anonymous")),
+    "independent_samples": ("memory", ("full", "none")),
     "budget_ladder": ("budget", (8, 32, 128, 512)),
 }
 

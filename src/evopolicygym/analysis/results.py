@@ -88,6 +88,8 @@ class RunResult:
     """As ``RunSummary.cost``."""
     wall_s: float = 0.0
     """Seconds from opening to end, less what it was stopped in good order."""
+    turn_s: float = 0.0
+    """Seconds of the agent's turns."""
     random_anchor: Anchor | None = None
     idle_anchor: Anchor | None = None
     reference_anchor: Anchor | None = None
@@ -182,6 +184,7 @@ COLUMNS = {
     "experiment": "experiment_id",
     "cost": "known_cost",
     "wall_s": "wall_seconds",
+    "turn_s": "turn_seconds",
 }
 """The columns of ``RunSummary.row()`` that a result holds under names of its own."""
 MADE_HERE = frozenset({"root", "game", "kind", "finish", "choices", "experiment_name", "reference_anchor", "curve"})

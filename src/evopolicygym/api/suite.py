@@ -11,6 +11,8 @@ from evopolicygym.api.argument_names import renamed
 from evopolicygym.api.play import OnWarning
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, RunArguments, nest_options
+from evopolicygym.runs.config import parse_duration
+from evopolicygym.runs.expected_use import refuse_over_limits
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import Observer, play_suite, prepare_suite
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
@@ -58,6 +60,8 @@ def run_suite(  # noqa: PLR0913 - each is an argument of its own
     repeats: int | None = None,
     jobs: int | None = None,
     shard: str | None = None,
+    total_cost: float | None = None,
+    total_time: float | str | None = None,
     on_event: OnSuiteEvent = lambda _run, _said: None,
     on_warning: OnWarning = warnings.warn,
     **options: Unpack[RunArguments],
@@ -74,6 +78,8 @@ def run_suite(  # noqa: PLR0913 - each is an argument of its own
         repeats: How many times each agent plays each environment.
         jobs: How many runs play at once. Default: half as many as there are cores.
         shard: ``"I/N"`` plays only part I of N, each on a machine of its own. Default: all runs.
+        total_cost: US dollars; a suite that is expected to cost more is refused.
+        total_time: Seconds, or a text such as ``"2h"``; a suite that is expected to take longer is refused.
         on_event: Called with each message of a run's process, and at its end with what came of it.
         on_warning: Called with each warning. Default: ``warnings.warn``.
         **options: Options of all runs, as for ``run``.
@@ -92,6 +98,7 @@ def run_suite(  # noqa: PLR0913 - each is an argument of its own
     config = _configured(str(suite), agents, environments, cross or {}, repeats, jobs, options)
     part = Shard.parse(shard) if shard else None
     config, planned = prepare_suite(config, on_warning, part)
+    refuse_over_limits(config, planned, total_cost, None if total_time is None else parse_duration(total_time))
     results, undisturbed = play_suite(config, planned, lambda _results: nullcontext(on_event), part)
     return SuiteRuns(directory_of(config), tuple(results), not undisturbed)
 

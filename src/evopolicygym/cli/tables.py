@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from evopolicygym.cli.output import err, out, print_text
+from evopolicygym.cli.output import err, out, print_json, print_text
 from evopolicygym.cli.printing import PrintingConsole
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.text import printable
@@ -15,6 +15,7 @@ from evopolicygym.core.text import printable
 if TYPE_CHECKING:
     from evopolicygym.analysis.results import Problem
     from evopolicygym.analysis.tables.table import Table
+    from evopolicygym.api.results import TableSet
     from evopolicygym.core.finding import Finding
 
 
@@ -69,6 +70,14 @@ def print_tables(tables: "Sequence[Table]", form: str, noted: "Sequence[Table]" 
     print_text(format_tables(tables, form), end="")
     if form == "csv":
         print_notes(err(), [*tables, *noted])
+
+
+def show_estimate(found: "TableSet", *, as_json: bool) -> None:
+    """Print what is expected to be used, as tables or as JSON."""
+    if as_json:
+        print_json(found.document)
+    else:
+        print_tables(found.tables, "table")
 
 
 def show_findings(

@@ -88,6 +88,8 @@ INSPECT = "inspect_ai"
 """The name of agents that Inspect AI drives."""
 MODEL_LOG = "model.jsonl"
 """The log of an agent's model requests, next to its transcript."""
+CONVERSATION = "conversation.json"
+"""The file that stores the id of the conversation of an agent's tool, next to its transcript."""
 SYSTEM, NOTES = "system", "notes"
 """The writable directories of a workspace: the policy project, and the agent's notes."""
 IN_WORKSPACE = frozenset(
@@ -340,7 +342,7 @@ class Workspace:
     @property
     def conversation(self) -> Path:
         """The file that stores the id of the tool's conversation, outside of what the tool can write."""
-        return self.transcript.with_name("conversation.json")
+        return self.transcript.with_name(CONVERSATION)
 
     @property
     def system(self) -> Path:
@@ -397,6 +399,14 @@ class InterfaceAgent(Protocol):
 
         Called before its first turn.
         """
+
+
+@runtime_checkable
+class ForgetfulAgent(Protocol):
+    """An agent that asks a model and can play each turn as a new conversation."""
+
+    forgets: bool
+    """Whether a turn in a new workspace, with a new home, has nothing of earlier turns."""
 
 
 @runtime_checkable

@@ -250,6 +250,11 @@ class Knobs(TypedDict, total=False):
         details="the [feedback](../use/knobs.md#feedback) on a submission: `full`, `traces` (no films) or "
         "`returns` (no trajectories)",
         comparability_label="feedback", task_field="feedback", record_field="feedback")]
+    memory: Annotated[Literal["full", "none"], Option("full",
+        "Whether the agent remembers: full, or none (each submission is by a new conversation in a new workspace).",
+        details="whether the agent [remembers](../use/knobs.md#memory): `full`, or `none` (each submission is by a new "
+        "conversation in a new workspace)",
+        comparability_label="memory of the agent")]
     finish: Annotated[bool, Option(default=False, help="Let the agent end the run with episodes unspent.",
         details="lets the agent end the run with episodes unspent; an agent outside, and a person, always can",
         comparability_label="whether the agent may finish early", task_field="finish_allowed", record_field="finish")]

@@ -36,7 +36,7 @@ from evopolicygym.core.event import (
 from evopolicygym.core.rollout import Episode, HiddenRollout, failures
 from evopolicygym.core.score import Candidate, Estimate, estimate, nan_last_key, select
 from evopolicygym.core.submission import STARTER, SubmissionStatus, films_fit
-from evopolicygym.core.task import PolicyContext
+from evopolicygym.core.task import Memory, PolicyContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,10 @@ class RunState:
     finished: RunFinished | None = None
     program_changes: tuple[RunResumed, ...] = ()
     """Resumptions with a changed program of the agent."""
+    conversation_start: int = 0
+    """The number of submissions when the agent's latest turn started."""
+    fruitless_turns: int = 0
+    """The number of latest turns without a submission."""
     post_hoc: Mapping[str, str] = field(default_factory=dict)
     """Hashes of post-hoc held-out results, by checkpoint."""
 
@@ -167,7 +171,17 @@ class RunState:
     @property
     def takes_submissions(self) -> bool:
         """Whether the run accepts submissions."""
-        return self.stage is Stage.OPEN and not self.finish_asked and 0 not in {self.remaining, self.submissions_left}
+        return (
+            self.stage is Stage.OPEN
+            and not self.finish_asked
+            and self.remaining >= self.opened.task.least_left
+            and self.submissions_left != 0
+        )
+
+    @property
+    def conversation_is_over(self) -> bool:
+        """Whether the agent's conversation made its only submission, as independent samples do."""
+        return self.opened.task.memory is Memory.NONE and len(self.submissions) > self.conversation_start
 
     @property
     def used(self) -> AllowanceUse:
@@ -182,7 +196,7 @@ class RunState:
     @property
     def close_reason(self) -> CloseReason:
         """The reason if the run closed now."""
-        if self.remaining == 0:
+        if self.remaining < self.opened.task.least_left:
             return CloseReason.BUDGET_SPENT
         if self.submissions_left == 0:
             return CloseReason.SUBMISSIONS_SPENT
@@ -239,16 +253,25 @@ class RunState:
     def context(self, submission: SubmissionState) -> PolicyContext:
         """Return the context given to this submission's policy, in train and in hidden evaluation."""
         environment = self.opened.shown_environment
+        shown = self.shown(submission)
         return PolicyContext(
             env=environment.name,
-            submit_index=submission.index,
+            submit_index=shown.index,
             n_episodes_this_submit=len(submission.episodes),
-            remaining_budget_after=submission.remaining_budget,
+            remaining_budget_after=shown.remaining_budget,
             max_episode_steps=environment.max_steps,
             obs_space=self.opened.observation_schema,
             action_space=self.opened.action_schema,
             reward_components=environment.reward_components,
         )
+
+    def shown(self, submission: SubmissionState) -> SubmissionState:
+        """Return a submission as agent and policy know it: of independent samples, as the first and only one."""
+        task = self.opened.task
+        if task.memory is Memory.FULL:
+            return submission
+        charged, left = replace(submission.charged, submit_index=0), task.budget.most - len(submission.episodes)
+        return replace(submission, charged=charged, first_global_episode=0, remaining_budget=left)
 
     def first_with(self, checkpoint: str) -> SubmissionState:
         """Return the earliest candidate with this checkpoint, whose context hidden evaluation repeats."""
@@ -321,13 +344,14 @@ def _turned(state: RunState, event: AgentStarted | AgentMetered | AgentEnded) ->
     _require(event.turn == state.turns, f"Turn {event.turn} of the agent is out of order.")
     if isinstance(event, AgentStarted):
         _require(not state.allowance_spent, "The agent played on after its allowance was spent.")
-        return replace(state, ended=state.used, metered=None)
+        return replace(state, ended=state.used, metered=None, conversation_start=len(state.submissions))
     if isinstance(event, AgentMetered):
         return replace(state, metered=event)
     paused = event.end in {end.value for end in AgentEnd if end.pauses}
     ended = state.ended + used_of(event.usage, event.seconds, 0 if paused else 1)
     turns, pauses, cut = state.turns + 1, state.pauses + paused, event.end == AgentEnd.ALLOWANCE_SPENT
-    return replace(state, turns=turns, pauses=pauses, ended=ended, metered=None, cut=cut)
+    fruitless = 0 if len(state.submissions) > state.conversation_start else state.fruitless_turns + (not paused)
+    return replace(state, turns=turns, pauses=pauses, ended=ended, metered=None, cut=cut, fruitless_turns=fruitless)
 
 
 def _requested(state: RunState, event: SubmissionCharged | PolicyRestored | FinishAsked) -> RunState:
@@ -345,8 +369,10 @@ def _charged(state: RunState, event: SubmissionCharged) -> RunState:
     _require(state.stage is Stage.OPEN, f"Submission {event.submit_index} was charged after the run closed.")
     _require(state.finish_asked is None, f"Submission {event.submit_index} was charged after the agent had finished.")
     _require(event.submit_index == len(state.submissions), f"Submission {event.submit_index} is out of order.")
-    _require(0 < count <= state.remaining, f"Submission {event.submit_index} overdraws the budget.")
+    enough = state.remaining >= state.opened.task.least_left
+    _require(enough and 0 < count <= state.remaining, f"Submission {event.submit_index} overdraws the budget.")
     _require(state.submissions_left != 0, f"Submission {event.submit_index} is beyond the most that the run takes.")
+    _require(not state.conversation_is_over, f"Submission {event.submit_index} is the second of its conversation.")
     _require(state.by_key(event.key) is None, f"The key {event.key!r} was charged twice.")
     try:
         state.opened.task.budget.check(count, state.remaining)

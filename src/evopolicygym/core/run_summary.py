@@ -330,6 +330,7 @@ class RunSummary:
             "text": task.text.value,
             "interface": task.interface.value,
             "feedback": task.feedback.value,
+            "memory": task.memory.value,
             "finish_allowed": task.finish_allowed,
             "min_episodes": budget.min_per_submission,
             "max_episodes": budget.max_per_submission,
@@ -354,6 +355,7 @@ class RunSummary:
             "resumes": len(timing.resumed_at),
             "train_seconds": float(timing.train_seconds),
             "wall_seconds": timing.wall_seconds,
+            "turn_seconds": sum(turn.seconds for turn in timing.agent_turns),
         }
 
     @property

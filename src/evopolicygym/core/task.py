@@ -204,6 +204,15 @@ class FeedbackProfile(StrEnum):
     """Summary, output and errors; no trajectories."""
 
 
+class Memory(StrEnum):
+    """What a conversation of an agent has of those before it."""
+
+    FULL = "full"
+    """Its workspace with all feedback and, where the agent can continue it, the conversation itself."""
+    NONE = "none"
+    """Nothing: each conversation starts from the task and the starter policy, and makes one submission."""
+
+
 TRAIN_CASES, VALIDATION_CASES, HELD_OUT_CASES = 1024, 64, 256
 """How many cases each split holds; a run uses the first so many of the hidden ones."""
 
@@ -330,6 +339,16 @@ class Task:
     def interface(self) -> TaskInterface:
         """How the environment's spaces are shown."""
         return TaskInterface(self.choices.get("interface", TaskInterface.STANDARD))
+
+    @property
+    def memory(self) -> Memory:
+        """What a conversation of the agent has of those before it."""
+        return Memory(self.choices.get("memory", Memory.FULL))
+
+    @property
+    def least_left(self) -> int:
+        """The fewest episodes that must be left for a submission: of independent samples, those of a whole one."""
+        return self.budget.most if self.memory is Memory.NONE else 1
 
     def __post_init__(self) -> None:
         """Refuse a profile that no split can serve, and films of what nobody may see."""

@@ -151,6 +151,7 @@ class RunRow(Record):
     text: str = column("how much the task's text said of the environment: `full` or `terse`")
     interface: str = column("how its spaces were shown: `standard`, `permuted` or `anonymous`")
     feedback: str = column("what a submission leaves to read: `full`, `traces` or `returns`")
+    memory: str = column("what a conversation of the agent had of those before it: `full` or `none`")
     finish_allowed: bool = column("whether the agent may end the run with episodes unspent")
     min_episodes: int = column("the fewest of one submission", "episodes")
     max_episodes: int | None = column("the most of one submission; null where only the budget limits them", "episodes")

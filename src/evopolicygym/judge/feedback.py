@@ -5,20 +5,48 @@ Never in here: a seed, anything of validation or held-out, anchors, paths of the
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from evopolicygym.core.agent import AllowanceUse
 from evopolicygym.core.event import SCHEMA_VERSION, SubmissionCharged, SubmissionPublished
 from evopolicygym.core.rollout import Episode, FailureReason, Recording
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import total
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import STARTER, LoadError, SubmissionStatus
-from evopolicygym.core.task import FeedbackProfile
+from evopolicygym.core.task import BudgetRule, FeedbackProfile, Memory
 from evopolicygym.judge.films import FilmReply, film_notes
 from evopolicygym.judge.request import STARTER_WORD
 from evopolicygym.records.paths import EPISODES, SUMMARY, RunPaths
 
 ERRORS = "errors.txt"
+
+
+def visible(state: RunState) -> RunState:
+    """Return what the agent's present conversation may know of a run.
+
+    Of independent samples that is a run of one submission, of which nothing came before the conversation.
+    """
+    task = state.opened.task
+    if task.memory is Memory.FULL:
+        return state
+    budget = BudgetRule(task.budget.most, task.budget.min_per_submission, task.budget.max_per_submission, 1)
+    own = tuple(map(state.shown, state.submissions[state.conversation_start :]))
+    return replace(
+        state,
+        opened=replace(state.opened, task=replace(task, budget=budget)),
+        submissions=own,
+        turns=0,
+        pauses=0,
+        ended=AllowanceUse(),
+        restored=None,
+    )
+
+
+def first_visible(state: RunState) -> int:
+    """Return the index of the first submission that the agent's present conversation may know, as its number 0."""
+    return 0 if state.opened.task.memory is Memory.FULL else state.conversation_start
 
 
 def recording(profile: FeedbackProfile) -> Recording:

@@ -34,7 +34,7 @@ from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import printable
 from evopolicygym.judge import task_text
-from evopolicygym.judge.feedback import said_with, summary
+from evopolicygym.judge.feedback import first_visible, said_with, summary, visible
 from evopolicygym.judge.films import parse_stills
 from evopolicygym.judge.request import parse_check, parse_empty, parse_submit
 from evopolicygym.judge.rollouts import trial_answer
@@ -159,24 +159,25 @@ MAX_SUMMARY = 1 << 24
 def receipt(session: JudgeSession, index: int) -> dict[str, Any]:
     """Return a submission as the judge's JSON answer; its summary is null until its feedback is in place."""
     submission = session.state.submissions[index]
-    in_place = session.in_place(submission)
+    shown, in_place = session.state.shown(submission), session.in_place(submission)
     return {
-        **_status(submission, in_place=in_place),
+        **_status(shown, in_place=in_place),
         "progress": session.progress(submission),
         **said_with(submission.charged),
-        "summary": _summary(session, submission) if in_place else None,
+        "summary": _summary(session, shown) if in_place else None,
     }
 
 
 def lines(session: JudgeSession) -> list[dict[str, Any]]:
     """Return all submissions in short form."""
-    return [_line(session, submission) for submission in session.state.submissions]
+    state = session.state
+    return [_line(session, submission) for submission in state.submissions[first_visible(state) :]]
 
 
 def _line(session: JudgeSession, submission: SubmissionState) -> dict[str, Any]:
     returns = submission.returns if submission.status is SubmissionStatus.OK else ()
     return {
-        **_status(submission, in_place=session.in_place(submission)),
+        **_status(session.state.shown(submission), in_place=session.in_place(submission)),
         "n_episodes": len(submission.episodes),
         "progress": session.progress(submission),
         "env_instances": list(submission.charged.env_instances),
@@ -284,10 +285,10 @@ def _application(session: JudgeSession) -> Starlette:
     grounds, publications = session.rollouts.executor.grounds, _Publications(session)
 
     async def info(_: Request) -> Response:
-        return _answer(task_text.info(session.state, grounds, session.rules))
+        return _answer(task_text.info(visible(session.state), grounds, session.rules))
 
     async def task(_: Request) -> Response:
-        return PlainTextResponse(task_text.task_text(session.state), media_type="text/markdown")
+        return PlainTextResponse(task_text.task_text(visible(session.state)), media_type="text/markdown")
 
     async def charged(request: Request) -> tuple[int, bool]:
         """Return a submission's index and whether to wait for it; frees the request's body before the wait."""
@@ -338,7 +339,7 @@ def _policy_routes(session: JudgeSession) -> list[Route]:
 
     async def policy(request: Request) -> Response:
         index = _submit_index(request, session)
-        return _answer(_files(index, await run_in_threadpool(session.policy_of, index)))
+        return _answer(_files(session, index, await run_in_threadpool(session.policy_of, index)))
 
     async def check(request: Request) -> Response:
         settings = parse_check(await _json_body(request, empty={}))
@@ -348,14 +349,14 @@ def _policy_routes(session: JudgeSession) -> list[Route]:
     async def restore(request: Request) -> Response:
         parse_empty(await _json_body(request, empty={}), "restoring")
         index = _submit_index(request, session)
-        return _answer(_files(index, await run_in_threadpool(session.restore_policy, index)))
+        return _answer(_files(session, index, await run_in_threadpool(session.restore_policy, index)))
 
     async def frames(request: Request) -> Response:
         index = _submit_index(request, session)
         asked = parse_stills(*(request.query_params.get(name, "") for name in ("episode", "steps")))
         found = await run_in_threadpool(session.frames, index, *asked)
         pictures = {str(step): base64.b64encode(picture).decode() for step, picture in found.items()}
-        return _answer({"submit_id": index, "frames": pictures})
+        return _answer({"submit_id": index - first_visible(session.state), "frames": pictures})
 
     return [
         Route("/submissions/{index}/frames", frames, methods=["GET"]),
@@ -365,18 +366,18 @@ def _policy_routes(session: JudgeSession) -> list[Route]:
     ]
 
 
-def _files(index: int, files: Mapping[str, bytes]) -> dict[str, Any]:
+def _files(session: JudgeSession, index: int, files: Mapping[str, bytes]) -> dict[str, Any]:
     """Return the files of a submission's policy as the judge's JSON answer, in base64."""
     contents = {path: base64.b64encode(content).decode() for path, content in files.items()}
-    return {"submit_id": index, "files": contents}
+    return {"submit_id": index - first_visible(session.state), "files": contents}
 
 
 def _submit_index(request: Request, session: JudgeSession) -> int:
     """Return the submission's index in a path; raise ``RequestRefused`` if there is no such submission."""
-    index = str(request.path_params["index"])
-    if not INDEX.fullmatch(index) or int(index) >= len(session.state.submissions):
+    index, state = str(request.path_params["index"]), session.state
+    if not INDEX.fullmatch(index) or int(index) >= len(visible(state).submissions):
         raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"There is no submission {index[:20]}.", 404)
-    return int(index)
+    return first_visible(state) + int(index)
 
 
 class _Publications:

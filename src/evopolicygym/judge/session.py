@@ -32,6 +32,7 @@ from evopolicygym.core.event import (
 from evopolicygym.core.rollout import EpisodeJob, Trial
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus, parse_env_instances, parse_films
+from evopolicygym.core.task import Memory
 from evopolicygym.core.text import now
 from evopolicygym.judge import feedback
 from evopolicygym.judge.films import FilmReply, make_films, stills_of
@@ -205,14 +206,15 @@ class JudgeSession:
         A request with a known key returns the submission of that key.
         """
         with self._accepting:
+            request = self._named_apart(request)
             if known := self.state.by_key(request.key):
                 return known
             self._require_open()
-            task = self.state.opened.task
+            task, shown = self.state.opened.task, feedback.visible(self.state)
             indices = parse_env_instances(request.env_instances, task.train_cases, task.budget.most)
-            task.budget.check(len(indices), self.state.remaining)
-            films = parse_films(request.films, indices, task.train_cases, task.films, self.state.films_left)
-            parent = parse_parent(request.parent, len(self.state.submissions))
+            task.budget.check(len(indices), shown.remaining)
+            films = parse_films(request.films, indices, task.train_cases, task.films, shown.films_left)
+            parent = parse_parent(request.parent, len(shown.submissions))
             try:
                 checkpoint = self._capture(request.settings)  # slow, so the lock of readers is not held
             except OSError as error:
@@ -228,6 +230,12 @@ class JudgeSession:
                 forget_checkpoint(self.writer, checkpoint)
                 raise
             return charged
+
+    def _named_apart(self, request: SubmitRequest) -> SubmitRequest:
+        """Return a request whose key, of independent samples, names no submission of another conversation."""
+        if not request.key or self.state.opened.task.memory is Memory.FULL:
+            return request
+        return replace(request, key=f"{self.state.conversation_start}:{request.key}")
 
     def try_policy(self, settings: Mapping[str, Setting]) -> Trial:
         """Construct the workspace's policy in its sandbox, with the given parameters set, and have it act once.
@@ -329,6 +337,11 @@ class JudgeSession:
         """Whether the feedback of every submission is in place."""
         return all(self.in_place(submission) for submission in self.state.submissions)
 
+    @property
+    def _conversation_is_done(self) -> bool:
+        """Whether the agent's conversation has made its only submission, and it was played."""
+        return self.state.conversation_is_over and self._idle
+
     def in_place(self, submission: SubmissionState) -> bool:
         """Return whether a submission's feedback was moved into the workspace, which follows its recording.
 
@@ -344,11 +357,19 @@ class JudgeSession:
         agent.add_done_callback(lambda _: self._notify())
         while wait_s := poll():
             with self._changed:
-                if self._changed.wait_for(lambda: self.done or agent.done(), wait_s):
+                if self._changed.wait_for(lambda: self.done or self._conversation_is_done or agent.done(), wait_s):
                     return
+
+    def wait_until_idle(self) -> None:
+        """Wait until the feedback of all submissions is in place; raise what stopped the run."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._idle or self.fault is not None)
+        self.raise_fault()
 
     def turn_started(self, turn: int) -> None:
         """Record that a turn of the agent begins."""
+        if self.state.opened.task.memory is Memory.NONE:
+            self.trials = Trials()  # how many there were before is not for it to know
         self.writer.record(AgentStarted(now(), turn))
 
     def turn_metered(self, turn: int, seconds: float, usage: Mapping[str, float], *, flush: bool) -> None:
@@ -373,8 +394,7 @@ class JudgeSession:
     def close(self) -> None:
         """Close the run once all charged submissions have been played. The agent must have ended."""
         with self._changed:
-            self._changed.wait_for(lambda: self._idle or self.fault is not None)
-            self.raise_fault()
+            self.wait_until_idle()
             self.writer.record(RunClosed(now(), self.state.close_reason))
 
     def stop(self) -> None:
@@ -408,6 +428,9 @@ class JudgeSession:
         if self.state.submissions_left == 0:
             most = self.state.opened.task.budget.max_submissions
             message = f"The run is closed: all {most} submissions were made; nothing was charged."
+            raise RequestRefused(RefusalStatus.CLOSED, message, 409)
+        if self.state.conversation_is_over:
+            message = "The run is closed: it takes 1 submission, and it was made; nothing was charged."
             raise RequestRefused(RefusalStatus.CLOSED, message, 409)
         if not self.state.takes_submissions or self.rollouts.stop.is_set():
             raise RequestRefused(RefusalStatus.CLOSED, "The run is closed: no more submissions are accepted.", 409)

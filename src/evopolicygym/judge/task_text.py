@@ -10,7 +10,7 @@ from evopolicygym.core.rollout import ExecutorInfo
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
-from evopolicygym.core.task import Task, TaskInterface, TaskText
+from evopolicygym.core.task import Memory, Task, TaskInterface, TaskText
 from evopolicygym.judge.interface_text import PERMUTED_NOTE, changes_text, plain_text
 from evopolicygym.records.paths import FILM, SHEET
 
@@ -118,6 +118,8 @@ def task_text(state: RunState) -> str:
 
 
 def _budget_text(task: Task) -> str:
+    if task.memory is Memory.NONE:
+        return _sample_text(task)
     finish = " You may finish before that." if task.finish_allowed else ""
     most = task.budget.max_submissions
     in_all = "" if most is None else f" and at most {most} submission{'s' * (most != 1)}"
@@ -126,6 +128,16 @@ def _budget_text(task: Task) -> str:
         f"{task.budget.episodes} train episodes, {task.budget.min_per_submission} to {task.budget.most} in a submission"
         f"{in_all}, on train cases 0 to {task.train_cases - 1} of your choice; a case may be named again."
         f"{finish} When the budget is spent{spent}, every submission that could be loaded plays the same "
+        f"{task.validation_cases} hidden validation cases. The one with the best mean return is selected (a tie goes "
+        f"to the latest), and its mean return on {task.held_out_cases} other hidden cases is the score."
+    )
+
+
+def _sample_text(task: Task) -> str:
+    return (
+        f"You make one submission, of {task.budget.min_per_submission} to {task.budget.most} train episodes on train "
+        f"cases 0 to {task.train_cases - 1} of your choice; your work ends with it. Others work on the same task, each "
+        f"from the start and without knowing of each other. Every submission that could be loaded plays the same "
         f"{task.validation_cases} hidden validation cases. The one with the best mean return is selected (a tie goes "
         f"to the latest), and its mean return on {task.held_out_cases} other hidden cases is the score."
     )

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from evopolicygym.core.agent import MODEL_LOG, NOTES, SYSTEM
+from evopolicygym.core.agent import CONVERSATION, MODEL_LOG, NOTES, SYSTEM
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
 
@@ -100,6 +100,11 @@ class RunPaths:
     def agent_logs(self) -> tuple[Path, ...]:
         """The agent's transcript and the log of its model requests."""
         return self.transcript, self.logs / MODEL_LOG
+
+    @property
+    def conversation(self) -> Path:
+        """The file that names the conversation of the agent's tool (``core.agent.Workspace.conversation``)."""
+        return self.transcript.with_name(CONVERSATION)
 
     @property
     def served_workspace(self) -> Path:

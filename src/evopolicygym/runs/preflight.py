@@ -22,14 +22,14 @@ from typing import Any
 
 from evopolicygym.agents.base import AGENTS, make
 from evopolicygym.agents.kit.session import FunctionAgent
-from evopolicygym.core.agent import Agent, AgentConfig, PriceSnapshot, ProgramAgent, Rates, Tier
+from evopolicygym.core.agent import Agent, AgentConfig, ForgetfulAgent, PriceSnapshot, ProgramAgent, Rates, Tier
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.interface import InterfaceDraw, interface_key
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Executor
 from evopolicygym.core.run import RunState
-from evopolicygym.core.task import EnvironmentSpec, PolicyContext, Task, TaskInterface
+from evopolicygym.core.task import EnvironmentSpec, Memory, PolicyContext, Task, TaskInterface
 from evopolicygym.core.text import now, printable
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.environments.simulator_code import simulators_of
@@ -38,7 +38,8 @@ from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.sandbox.levels import BACKENDS, named, program_sandbox
+from evopolicygym.sandbox.base import Guarantee
+from evopolicygym.sandbox.levels import BACKENDS, guarantees, named, program_sandbox
 from evopolicygym.sandbox.packages import installed_version, modules_of, refuse_simulators
 from evopolicygym.sandbox.program.view import modules_beside
 from evopolicygym.sandbox.simulators import hidden_modules
@@ -93,6 +94,36 @@ def refuse_program(config: RunConfig, agent: Agent) -> None:
             program_sandbox(config.isolation)
         except SandboxError as error:
             raise UsageError(f"The agent {config.agent.name!r} is a program. {error}") from error
+
+
+def refuse_memory(config: RunConfig, agent: Agent) -> None:
+    """Raise ``UsageError`` where a run is to take independent samples, and the agent or an option doesn't allow it."""
+    task = config.task
+    if task.memory is Memory.FULL:
+        return
+    if not (isinstance(agent, ForgetfulAgent) and agent.forgets):
+        raise UsageError(
+            f"Invalid memory: the agent {config.agent.name!r} can't play without memory, as it has no conversations "
+            f"with a model that could begin anew. Use --memory full, or neutral, a command-line tool, or a program "
+            f"with --model-url."
+        )
+    if task.budget.max_per_submission is None:
+        raise UsageError(
+            "Missing max_episodes: with --memory none each conversation makes one submission of at most so many "
+            "episodes. Example: --budget 128 --max-episodes 8 for 16 samples or more."
+        )
+    for name, asked in (("films", task.films), ("finish", task.finish_allowed)):
+        if asked:
+            raise UsageError(f"--{name} and --memory none are mutually exclusive: a conversation ends as it submits.")
+
+
+def refuse_open_sandbox(task: Task, isolation: str) -> None:
+    """Raise ``UsageError`` where an agent without memory could leave something to its next conversation."""
+    if task.memory is Memory.NONE and Guarantee.PROGRAM_ENCLOSED not in guarantees(isolation):
+        raise UsageError(
+            f"--memory none needs a sandbox in which a program leaves no files behind; the isolation {isolation} has "
+            f"none. Use --isolation bubblewrap."
+        )
 
 
 def config_for_resume(

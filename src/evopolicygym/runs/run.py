@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -21,7 +22,7 @@ from evopolicygym.core.options import LOCAL
 from evopolicygym.core.rollout import Executor, ExecutorInfo, other_code
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import Memory, Task
 from evopolicygym.core.text import now
 from evopolicygym.judge.rollouts import EpisodeJobBuilder, Rollouts, finalize
 from evopolicygym.judge.server import JudgeServer
@@ -42,13 +43,15 @@ from evopolicygym.runs.preflight import (
     is_pinned,
     open_executor,
     price_of,
+    refuse_memory,
+    refuse_open_sandbox,
     refuse_packages,
     refuse_program,
     refuse_unknown,
     try_packages,
 )
 from evopolicygym.runs.turns import run_agent_loop
-from evopolicygym.runs.workspace import open_workspace, refuse_occupied
+from evopolicygym.runs.workspace import AgentWorkspace, SampleWorkspaces, open_workspace, refuse_occupied
 from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 from evopolicygym.specs.catalog import import_from, spec_sha256
@@ -83,6 +86,7 @@ def play(
     price = price_of(config, agent)
     refuse_unknown(config)
     refuse_program(config, agent)
+    refuse_memory(config, agent)
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     runs, environment = config.runs.resolve(), config.task.environment
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
@@ -96,11 +100,14 @@ def play(
         stack.callback(_forget_unopened, root)
         paths = RunPaths(root)
         workspace.create_workspace(paths, config.task.films, config.task.policy_packages)
+        if config.task.memory is Memory.NONE:
+            workspace.describe_sample(paths, config.task.budget)
         executor = stack.enter_context(
             open_executor(config, paths.workers, paths.simulator_log, owner.key(config.split))
         )
         if config.task.policy_packages:
             _offer_packages(paths, config.task, executor)
+        refuse_open_sandbox(config.task, executor.grounds.isolation)
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         opening = _opening(config, owner, run_id, _grounds(executor, root), price)
         experiment.list_run(opening)
@@ -237,15 +244,17 @@ def _evolve(rollouts: Rollouts, agent: Agent, directory: Path | None) -> None:
         agent.know(writer.state.opened.task.environment.name, writer.state.opened.interface)
     latest = writer.state.submissions[-1].charged.checkpoint if writer.state.submissions else ""
     writer.write_document()
-    with (
-        feedback_read_only(paths),
-        open_workspace(paths, directory, latest) as place,
-        JudgeSession(
-            rollouts, lambda settings: place.capture(limits, settings), place.deliver, rules_of(agent)
-        ) as session,
-        JudgeServer(session) as server,
-    ):
-        run_agent_loop(session, server, agent, place.directory)
+    with ExitStack() as stack:
+        stack.enter_context(feedback_read_only(paths))
+        place: AgentWorkspace | SampleWorkspaces
+        if writer.state.opened.task.memory is Memory.NONE:
+            place = SampleWorkspaces(paths)
+        else:
+            place = stack.enter_context(open_workspace(paths, directory, latest))
+        capture = partial(place.capture, limits)
+        session = stack.enter_context(JudgeSession(rollouts, capture, place.deliver, rules_of(agent)))
+        server = stack.enter_context(JudgeServer(session))
+        run_agent_loop(session, server, agent, place.open)
         session.raise_fault()
         session.close()
 

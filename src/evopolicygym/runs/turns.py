@@ -7,7 +7,7 @@ tokens are kept where they are counted, at the model proxy.
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event as Flag
@@ -18,6 +18,8 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.agent import Agent, AgentEnd, Allowance, Turn, Workspace, reached, used_of
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, RecordError, SandboxError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.run import RunState
+from evopolicygym.core.task import Memory
 from evopolicygym.core.text import well_formed
 from evopolicygym.environments.simulator_code import places_of, simulators_of
 from evopolicygym.judge.server import JudgeServer
@@ -28,6 +30,8 @@ AGENT_LAST_WORDS_S = 2.0
 """Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
 AGENT_GRACE_S = 45.0
 """Seconds within which a stopped agent must be gone."""
+MOST_FRUITLESS = 3
+"""Turns in a row without a submission after which a run of independent samples ends."""
 METER_S = 10.0
 """How often it is flushed to disk what a turn has used."""
 MOST_NOTES = 20_000
@@ -99,26 +103,42 @@ class TurnMeter:
             self._over = True
 
 
-def run_agent_loop(session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path) -> None:
+def run_agent_loop(
+    session: JudgeSession,
+    server: JudgeServer,
+    agent: Agent,
+    open_directory: Callable[[], AbstractContextManager[Path]],
+) -> None:
     """Have the agent play while there is anything to play, and until its turns or its allowance are used up.
 
-    It works in ``directory``.
+    Each turn works in the directory that ``open_directory`` opens for it.
 
     Raises ``AgentError`` where it can't go on for a reason outside of itself.
     """
     writer = session.writer
     before = len(writer.state.submissions)
-    while not session.done and writer.state.turns - writer.state.pauses < agent.max_turns:
+    while not session.done and _may_go_on(writer.state, agent):
         if writer.state.allowance_spent:
             return
         turn = writer.state.turns
+        if writer.state.opened.task.memory is Memory.NONE:
+            session.wait_until_idle()
+            if session.done:
+                return
         session.turn_started(turn)
-        with _metered(session, turn) as meter:
+        with open_directory() as directory, _metered(session, turn) as meter:
             outcome = _turn(session, server, agent, directory, meter, before)
             session.raise_fault()  # a turn that ended by the runner's fault is played again
         session.turn_ended(turn, _limited(outcome, meter), meter.seconds)
         if outcome.end.pauses and not session.done and not writer.state.allowance_spent:
             raise AgentError(outcome.message)
+
+
+def _may_go_on(state: RunState, agent: Agent) -> bool:
+    """Return whether the agent has another turn, as far as its own limit of turns goes."""
+    if state.opened.task.memory is Memory.NONE:
+        return state.fruitless_turns < MOST_FRUITLESS
+    return state.turns - state.pauses < agent.max_turns
 
 
 @contextmanager

@@ -15,12 +15,13 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import as_file, files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import SYSTEM
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
 from evopolicygym.core.submission import FILMS_A_SUBMISSION, Setting
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import BudgetRule, Limits
 from evopolicygym.records.checkpoints import checkpoint_name
 from evopolicygym.records.paths import RunPaths, submission_name
 from evopolicygym.rollout.checkpoint import capture
@@ -36,6 +37,8 @@ FEEDBACK = "feedback"
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST_PATH = 1 << 12
 NAME_IT = "Say where it lies now with --workspace DIR."
+SAMPLE = "sample-"
+"""How names of the directories begin that hold the workspace and the home of a turn without memory."""
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -65,6 +68,11 @@ def create_workspace(paths: RunPaths, films: int = 0, policy_packages: Collectio
         _insert_section(paths, "packages.md", BEFORE_BUDGET, names=", ".join(policy_packages), python=python)
     if films:
         _insert_section(paths, "films.md", BEFORE_FILMS, films=films, a_submission=FILMS_A_SUBMISSION)
+
+
+def describe_sample(paths: RunPaths, budget: BudgetRule) -> None:
+    """Have an agent's rules say that it makes one submission, and works without memory."""
+    _insert_section(paths, "sample.md", BEFORE_BUDGET, fewest=budget.min_per_submission, most=budget.most)
 
 
 def link_packages(paths: RunPaths, policy_packages: Collection[str]) -> None:
@@ -106,6 +114,11 @@ class AgentWorkspace:
             with suppress(OSError), _open_directory(FEEDBACK, self.descriptor) as feedback:
                 _copy_feedback(self.paths.published_feedback(submit_index), submission_name(submit_index), feedback)
 
+    @contextmanager
+    def open(self) -> Iterator[Path]:
+        """Yield the directory, which is the same in all turns of the agent."""
+        yield self.directory
+
     def _check_place(self) -> None:
         """Raise ``RequestRefused`` unless workspace and feedback are the directories that they were."""
         try:
@@ -140,6 +153,44 @@ def open_workspace(paths: RunPaths, directory: Path | None = None, latest: str =
         yield AgentWorkspace(paths, place, descriptor)
     finally:
         os.close(descriptor)
+
+
+class SampleWorkspaces:
+    """Where an agent without memory works: each turn has a new directory, and a new home beside it."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self._paths = paths
+        self._current: AgentWorkspace | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[Path]:
+        """Make the workspace of a turn and yield it; remove it and the home in the end.
+
+        What a killed process left is removed before, and so is the name of the last turn's conversation.
+        """
+        for left in self._paths.root.glob(f"{SAMPLE}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        self._paths.conversation.unlink(missing_ok=True)
+        with TemporaryDirectory(prefix=SAMPLE, dir=self._paths.root, ignore_cleanup_errors=True) as place:
+            directory = Path(place, self._paths.workspace.name)
+            ignored = shutil.ignore_patterns("submit_*")
+            shutil.copytree(self._paths.workspace, directory, symlinks=True, ignore=ignored)
+            descriptor = os.open(directory, DIRECTORY)
+            self._current = AgentWorkspace(self._paths, directory, descriptor)
+            try:
+                yield directory
+            finally:
+                self._current = None
+                os.close(descriptor)
+
+    def capture(self, limits: Limits, settings: Mapping[str, Setting]) -> str:
+        """Take a checkpoint of the turn's ``system/``, as ``AgentWorkspace.capture`` does."""
+        if self._current is None:
+            raise _refused("workspace", "no turn is under way")
+        return self._current.capture(limits, settings)
+
+    def deliver(self, submit_index: int) -> None:
+        """Leave a submission's feedback in the record alone: the turn ends with it."""
 
 
 def refuse_occupied(directory: Path) -> None:

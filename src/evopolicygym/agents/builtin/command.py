@@ -61,6 +61,7 @@ class CommandAgent:
         self._interactive = interactive
         self._upstream = upstream
         self.model_url = upstream.base_url if upstream else ""
+        self.forgets = upstream is not None and not interactive
 
     def refuse(self, environment: str) -> None:  # noqa: ARG002 - a program may play any
         """Raise ``UsageError`` if the program, an interpreter's script, or the terminal is missing."""

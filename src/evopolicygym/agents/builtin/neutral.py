@@ -31,6 +31,7 @@ class NeutralAgent:
 
     max_turns = 1
     starts_program = True
+    forgets = True
 
     def __init__(self, upstream: ModelUpstream, model: str, effort: str = "") -> None:
         self._upstream, self._model, self._effort = upstream, model, effort

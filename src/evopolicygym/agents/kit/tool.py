@@ -251,6 +251,7 @@ class CommandLineAgent:
     """Plays by calling a command-line tool once a turn."""
 
     starts_program = True
+    forgets = True
 
     def __init__(
         self, tool: Tool, program: Path, config: AgentConfig, upstream: ModelUpstream, limits: AgentLimits

@@ -1,13 +1,15 @@
-"""The tables of effects and of headroom, for people and for programs."""
+"""The tables of effects, of headroom and of expected use, for people and for programs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from evopolicygym.analysis.effects.effects import Effects, LevelDifference
 from evopolicygym.analysis.effects.estimate import MeanEstimate
+from evopolicygym.analysis.expected_use import UseRange
 from evopolicygym.analysis.headroom.headroom import Headroom, KnownScore, TaskHeadroom
 from evopolicygym.analysis.headroom.spread import EntrySpread
 from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Number, Table
+from evopolicygym.core.text import counted
 
 
 def effects_tables(found: Effects) -> list[Table]:
@@ -225,3 +227,18 @@ def _spread(spread: EntrySpread | None) -> dict[str, Any] | None:
         "p": spread.p,
         "noise_covers": spread.covers,
     }
+
+
+def use_table(title: str, rows: Iterable[tuple[str, UseRange | None, Callable[[float], str]]]) -> Table:
+    """Return amounts that are expected with their ranges, a row each: its name, the range, how a value is shown."""
+    columns = tuple(Column(key, key, is_text=True) for key in ("amount", "expected", "range", "from"))
+    return Table(title, columns, tuple((name, *_use_cells(found, shown)) for name, found, shown in rows))
+
+
+def _use_cells(found: UseRange | None, shown: Callable[[float], str]) -> tuple[str, str, str]:
+    if found is None:
+        return "unknown", "", "no run that was played tells it"
+    if not found.runs:
+        return shown(found.expected), "", found.basis
+    source = f"{found.basis}: {counted(found.runs, 'run')}"
+    return shown(found.expected), f"{shown(found.low)} to {shown(found.high)}", source

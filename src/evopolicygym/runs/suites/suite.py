@@ -42,7 +42,14 @@ from evopolicygym.runs.config import (
     merge_tables,
     read_table,
 )
-from evopolicygym.runs.preflight import price_of, refuse_packages, refuse_program, refuse_unknown, unpriced
+from evopolicygym.runs.preflight import (
+    price_of,
+    refuse_memory,
+    refuse_packages,
+    refuse_program,
+    refuse_unknown,
+    unpriced,
+)
 from evopolicygym.runs.suites.cross import (
     CrossTable,
     Levels,
@@ -229,6 +236,7 @@ def validate_plan(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     for config in configs:
         agent = make(config.agent)
         refuse_program(config, agent)
+        refuse_memory(config, agent)
         if config.agent.command and isinstance(agent, EnvironmentSpecificAgent):
             agent.refuse(config.task.environment.name)
         found.append(unpriced(config.agent, price_of(config, agent)))

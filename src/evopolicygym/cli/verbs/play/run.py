@@ -10,6 +10,7 @@ import evopolicygym
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.options import FailOnAgentError, given_options, with_flags
 from evopolicygym.cli.output import Quiet, Verbose, play_and_show
+from evopolicygym.cli.tables import show_estimate
 from evopolicygym.core.options import RUN_OPTIONS
 
 EXAMPLES = """
@@ -26,6 +27,8 @@ evopolicygym run acrobot --agent neutral --model NAME --model-url https://api.op
 evopolicygym run acrobot --agent codex --model gpt-5.5   (a command-line tool; see docs/use/agents.md)
 
 evopolicygym run acrobot --agent codex --model gpt-5.5 --effort high --max-cost 5 --max-time 2h
+
+evopolicygym run acrobot --agent codex --model gpt-5.5 --estimate   (hours, tokens and money; plays nothing)
 
 evopolicygym run --config run.toml   (everything from a file; see docs/reference/command_line.md)
 
@@ -54,9 +57,15 @@ def run(
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, without progress.")] = False,
     fail_on_agent_error: FailOnAgentError = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Print the hours, tokens and money to expect, and play nothing.")
+    ] = False,
     **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
     given = given_options(RUN_OPTIONS, {**flags, "command": command})
+    if estimate:
+        show_estimate(evopolicygym.estimate(task, config=config, **given), as_json=as_json)
+        return
     playing = partial(evopolicygym.run, task, config=config, on_agent_error="ignore", **given)
     play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json, fail_on_agent_error=fail_on_agent_error)

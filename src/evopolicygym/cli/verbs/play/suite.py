@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from evopolicygym.api.estimate import SuiteEstimate
 from evopolicygym.cli.completion import complete_agent, complete_environment, complete_suite
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.options import given_options, parse_cross, with_flags
@@ -28,7 +29,10 @@ from evopolicygym.cli.output import (
 )
 from evopolicygym.cli.pack_installation import install_packs
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
+from evopolicygym.cli.tables import show_estimate
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, nest_options
+from evopolicygym.runs.config import parse_duration
+from evopolicygym.runs.expected_use import expected_of_suite, load_played, refuse_over_limits
 from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.gather import command_text
@@ -92,6 +96,17 @@ def suite(
         str | None, typer.Option(metavar="I/N", help="Play only part I of N, each on a machine of its own.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be played, and exit.")] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Print the hours, tokens and money to expect, and play nothing.")
+    ] = False,
+    total_cost: Annotated[
+        float | None,
+        typer.Option(help="Refuse the suite if all its runs are expected to cost more.", metavar="USD"),
+    ] = None,
+    total_time: Annotated[
+        str | None,
+        typer.Option(help="Refuse the suite if it is expected to take longer: 90s, 2h30m, 1d.", metavar="DURATION"),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON, without progress.")] = False,
@@ -124,6 +139,11 @@ def suite(
     if asked.common["split"] != "public" and (directory / REVEALED_FILE).exists():
         name = asked.common["experiment"]
         print_warning(f"The cases of experiment {name} were revealed, so they are no longer hidden.")
+    if estimate:
+        played = load_played(Path(asked.common["runs"]))
+        show_estimate(SuiteEstimate(expected_of_suite(asked, planned, played)), as_json=as_json)
+        return
+    refuse_over_limits(asked, planned, total_cost, None if total_time is None else parse_duration(total_time))
     if dry_run:
         _show_plan(list(found(planned, directory).values()), as_json=as_json)
         return

@@ -1,0 +1,90 @@
+"""How far off estimates of a run's time are, for shipped runs that are left out one at a time.
+
+    python benchmarks/expected_use.py               20 of the shipped runs
+    python benchmarks/expected_use.py --runs 148    all of them
+
+Each run is estimated from the others: from all of them, and without the runs of the same agent on the same task, so
+that the other bases are seen too. Others count as the user's own, as all were played on one machine. A factor of 2 is
+a run that took half as long as was estimated. Shipped runs asked no model that was counted, so tokens and money can't
+be compared.
+"""
+
+import argparse
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean, median
+
+from rich.console import Console
+from rich.table import Table
+
+from evopolicygym.analysis.expected_use import Basis, PlannedUse, PlayedRuns
+from evopolicygym.analysis.results import RunResult, load_results
+from evopolicygym.core.agent import OUTSIDE
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+EXCLUDED = {
+    Basis.SAME: frozenset[Basis](),
+    Basis.TASK: frozenset({Basis.SAME}),
+    Basis.AGENT: frozenset({Basis.SAME, Basis.TASK}),
+}
+
+
+def planned_of(run: RunResult) -> PlannedUse:
+    """Return what was known of a run before it was played."""
+    sizes = run.budget, run.validation_cases, len(run.held_out_returns)
+    return PlannedUse(run.task, run.agent, run.model, run.effort, *sizes, asks_model=run.agent == OUTSIDE)
+
+
+def basis_of(run: RunResult, other: RunResult) -> Basis | None:
+    """Return what another run is to a run; None where it tells nothing of it."""
+    same_agent, same_task = planned_of(run).is_by_agent_of(other), run.task == other.task
+    if same_task:
+        return Basis.SAME if same_agent else Basis.TASK
+    return Basis.AGENT if same_agent else None
+
+
+def factors(runs: Sequence[RunResult], basis: Basis) -> Iterable[tuple[float, bool]]:
+    """Yield by what factor each run's estimate on a basis is too high, and whether its range has the true time."""
+    everything = load_results([RESULTS]).runs
+    for run in runs:
+        others = tuple(
+            other for other in everything if other is not run and other.run_id != run.run_id
+            and basis_of(run, other) not in EXCLUDED[basis]
+        )  # fmt: skip
+        found = PlayedRuns(others).expected(planned_of(run)).seconds
+        if found and found.basis == basis and run.wall_s:
+            yield found.expected / run.wall_s, found.low <= run.wall_s <= found.high
+
+
+def main() -> None:
+    """Print a row for each basis."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20, help="how many of the shipped runs are left out")
+    asked = parser.parse_args()
+    every = sorted(load_results([RESULTS]).runs, key=lambda run: (run.agent, run.task, run.run_id))
+    step = len(every) / min(asked.runs, len(every))
+    chosen = [every[int(place * step)] for place in range(min(asked.runs, len(every)))]
+    table = Table(
+        "basis", "runs", "estimate / true, median", "too high", "off by, median", "off by, largest", "in range"
+    )
+    for basis in Basis:
+        found = list(factors(chosen, basis))
+        logs = [math.log(factor) for factor, _ in found]
+        off = [math.exp(abs(value)) for value in logs]
+        table.add_row(
+            basis.value,
+            str(len(found)),
+            f"{math.exp(median(logs)):.2f}",
+            f"{sum(value > 0 for value in logs)} of {len(logs)}",
+            f"x{median(off):.2f}",
+            f"x{max(off):.1f}",
+            f"{sum(inside for _, inside in found)} of {len(found)}",
+        )
+        deviation = math.sqrt(fmean(value * value for value in logs))
+        Console().print(f"{basis.value}: root mean square of the logarithm {deviation:.2f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

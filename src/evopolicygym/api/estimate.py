@@ -1,0 +1,141 @@
+"""``evopolicygym.estimate``, and the estimate of a suite: hours, tokens and money before anything is played."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Unpack
+
+from evopolicygym.analysis.expected_use import ExpectedUse, UseRange, total
+from evopolicygym.analysis.tables.studies import use_table
+from evopolicygym.analysis.tables.table import Table
+from evopolicygym.api.results import TableSet
+from evopolicygym.core.options import RunArguments
+from evopolicygym.core.text import counted, duration
+from evopolicygym.runs.config import resolve_run_config
+from evopolicygym.runs.expected_use import SuiteUse, expected_of_run, load_played
+from evopolicygym.runs.suites.suite import PlannedRun
+
+SHOWN: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "seconds": ("wall time", duration),
+    "agent_seconds": ("time of the agent", duration),
+    "tokens": ("tokens", lambda count: f"{count:,.0f}"),
+    "cost": ("money", lambda cost: f"{cost:,.2f} USD"),
+}
+"""Of each amount its name and how it is shown."""
+
+
+class Estimate(TableSet):
+    """What a run is expected to use, with the ranges in which 90 % of such runs are expected to be."""
+
+    def __init__(self, use: ExpectedUse, what: str) -> None:
+        super().__init__()
+        self._use, self._what = use, what
+
+    @property
+    def seconds(self) -> UseRange | None:
+        """Wall time in seconds: ``low``, ``expected``, ``high``, ``basis``, and how many ``runs`` it is from."""
+        return self._use.seconds
+
+    @property
+    def tokens(self) -> UseRange | None:
+        """Tokens, input and output together; None where no run that was played tells them."""
+        return self._use.tokens
+
+    @property
+    def cost(self) -> UseRange | None:
+        """US dollars; None where no run that was played tells them."""
+        return self._use.cost
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """One table, with a row for each amount."""
+        return (_table(self._what, self._use),)
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The amounts by name, each with its range and basis; null where it is unknown."""
+        return _document(self._use)
+
+
+class SuiteEstimate(TableSet):
+    """What the runs of a suite that are not finished are expected to use."""
+
+    def __init__(self, use: SuiteUse) -> None:
+        super().__init__()
+        self.use = use
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The whole suite, then each agent in each environment."""
+        runs, jobs = counted(len(self.use.runs), "run"), self.use.jobs
+        amounts = {name: getattr(self.use, name) for name in ("seconds", "tokens", "cost")}
+        whole = use_table(
+            f"{runs}, {jobs} at once", [(SHOWN[name][0], amounts[name], SHOWN[name][1]) for name in amounts]
+        )
+        parts = [
+            (f"{environment}, {entry}: {counted(len(uses), 'run')}", total(use.seconds for use in uses), duration)
+            for (environment, entry), uses in _parts(self.use.runs).items()
+        ]
+        return whole, use_table("Wall time, one run after another", parts)
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The amounts of the suite, and of each run."""
+        whole = {
+            name: found and found.document
+            for name in ("seconds", "tokens", "cost")
+            for found in [getattr(self.use, name)]
+        }
+        runs = [
+            {
+                "environment": run.environment,
+                "agent": run.entry,
+                "levels": dict(run.levels),
+                "repeat": run.repeat,
+                **_document(use),
+            }
+            for run, use in self.use.runs
+        ]
+        return {**whole, "jobs": self.use.jobs, "runs": runs}
+
+
+def estimate(
+    task: str | Path | None = None,
+    agent: str | None = None,
+    *,
+    config: str | Path | None = None,
+    **options: Unpack[RunArguments],
+) -> Estimate:
+    """Return what a run is expected to use; nothing is played and nothing is written.
+
+    Args:
+        task: As for ``run``.
+        agent: As for ``run``, by name.
+        config: As for ``run``.
+        **options: As for ``run``; runs that were played are looked for below ``runs``.
+
+    Raises:
+        UsageError: An argument is invalid.
+
+    Example:
+        >>> evopolicygym.estimate("acrobot", "tuner", budget=64).seconds.expected
+    """
+    asked, _ = resolve_run_config(task, agent, options, config)
+    use = expected_of_run(asked, load_played(asked.runs))
+    budget = counted(asked.task.budget.episodes, "episode")
+    return Estimate(use, f"{asked.task.environment.name}, {asked.agent.entry}, {budget}")
+
+
+def _table(title: str, use: ExpectedUse) -> Table:
+    return use_table(title, [(name, getattr(use, key), shown) for key, (name, shown) in SHOWN.items()])
+
+
+def _document(use: ExpectedUse) -> dict[str, Any]:
+    return {name: found and found.document for name in SHOWN for found in [getattr(use, name)]}
+
+
+def _parts(runs: Iterable[tuple[PlannedRun, ExpectedUse]]) -> Mapping[tuple[str, str], Sequence[ExpectedUse]]:
+    parts: dict[tuple[str, str], list[ExpectedUse]] = {}
+    for run, use in runs:
+        parts.setdefault((run.environment, run.entry), []).append(use)
+    return parts
