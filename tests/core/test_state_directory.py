@@ -35,7 +35,7 @@ def refused(done: "subprocess.CompletedProcess[str]", place: Path) -> str:
     assert "Traceback" not in done.stderr
     assert not (place / "runs").exists()
     assert done.stderr.startswith("Error: ")
-    assert "XDG_STATE_HOME=DIR" in done.stderr
+    assert "XDG_STATE_HOME" in done.stderr
     return done.stderr
 
 
@@ -70,7 +70,7 @@ def test_a_user_without_a_home(shell: Shell, tmp_path: Path, monkeypatch: pytest
 
     assert (left.code, left.out, (tmp_path / "runs").exists()) == (2, "", False)
     assert "HOME" in left.err
-    assert "XDG_STATE_HOME=DIR" in left.err
+    assert "XDG_STATE_HOME" in left.err
 
 
 def test_a_run_is_not_taken_up(run_copy: PlayedRun, tmp_path: Path) -> None:
