@@ -1,4 +1,7 @@
-"""Plays the ablation suites, smaller than they ship, and prints their effects: ``python benchmarks/ablations.py DIR``.
+"""Plays the ablation suites, smaller than they ship, and prints their effects.
+
+    python benchmarks/ablations.py DIR                                all three, on two environments
+    python benchmarks/ablations.py DIR --suite independent_samples --environment cartpole
 
 The agents are `tuner`, `random_search`, and the harness `neutral` with a scripted model, a random search that remembers
 as far as it can: it perturbs the best weights of its notes by the returns in its feedback, and draws anew without them.
@@ -15,7 +18,10 @@ from evopolicygym.agents.kit.scripted_model.conversation import Script, Shell
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 
 KEY = "ABLATIONS_MODEL_KEY"
-ENVIRONMENTS = ("cartpole", "acrobot")
+ENVIRONMENTS = ["cartpole", "acrobot"]
+PROGRAMS = ("tuner", "random_search")
+SUITES = {"independent_samples": (), "feedback_ablation": PROGRAMS, "text_ablation": PROGRAMS}
+"""The agents of each besides `neutral`."""
 STEP = """\
 python3 - <<'END'
 import json, pathlib, random, subprocess
@@ -44,29 +50,36 @@ class Policy:
 first = len(returns) * 4
 subprocess.run(["./judge", "submit", f"{first}-{first + 3}"])
 END"""
-SIZES = {"budget": 32, "min_episodes": 4, "max_episodes": 4, "validation": 8, "held_out": 16}
+SIZES = {"min_episodes": 4, "max_episodes": 4, "validation": 8, "held_out": 16}
 
 
 def main() -> None:
     """Play what is not played yet, and print the effects of each suite."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, help="where the runs lie")
+    parser.add_argument("--suite", action="append", choices=tuple(SUITES))
+    parser.add_argument("--environment", action="append")
+    parser.add_argument("--budget", type=int, default=32, help="episodes, four to a submission")
     parser.add_argument("--repeats", type=int, default=3)
     asked = parser.parse_args()
     os.environ.setdefault(KEY, "scripted")
     with ScriptedModel(Script((Shell(STEP),))) as model:
         asking = {"model_url": f"{model.url}/v1", "model_key": KEY}
-        for suite, others in (
-            ("independent_samples", ()),
-            ("feedback_ablation", ("tuner", "random_search")),
-            ("text_ablation", ("tuner", "random_search")),
-        ):
-            for agents, options in ((("neutral:scripted",), asking), (others, {})):
+        for suite in asked.suite or SUITES:
+            for agents, options in ((("neutral:scripted",), asking), (SUITES[suite], {})):
                 if agents:
                     played = evopolicygym.run_suite(
-                        suite, agents=agents, environments=ENVIRONMENTS, repeats=asked.repeats, jobs=2,
-                        on_warning=lambda _warning: None, runs=str(asked.directory), **SIZES, **options,
-                    )  # fmt: skip
+                        suite,
+                        agents=agents,
+                        environments=asked.environment or ENVIRONMENTS,
+                        repeats=asked.repeats,
+                        jobs=2,
+                        on_warning=lambda _warning: None,
+                        runs=str(asked.directory),
+                        budget=asked.budget,
+                        **SIZES,
+                        **options,
+                    )
             print(f"\n## {suite}\n", flush=True)
             print(evopolicygym.effects(played.directory).to_markdown())
 
