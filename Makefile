@@ -58,6 +58,7 @@ test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run all tests, with 
 	$(MAKE) harbor test-harbor
 	$(MAKE) trackers test-trackers
 	$(MAKE) packs test-packs
+	$(MAKE) site release-check
 	$(MAKE) test-loaded
 	$(MAKE) mutants
 
@@ -81,6 +82,12 @@ site: $(VENV)/.installed-docs ## Build the docs as a site into .site/html, and c
 
 coverage: $(VENV)/.installed-dev ## Run the tests of `make test` with line coverage
 	$(BIN)/python -m pytest -m "$(GATE)" --cov --cov-report=term
+
+# The Pythons that the package supports, where pyenv has them; else the one of the environment.
+RELEASED := $(wildcard $(foreach version,11 12 13,$(shell pyenv root 2>/dev/null)/versions/3.$(version).*/bin/python3))
+
+release-check: $(VENV)/.installed-dev ## Build the wheel and try it in fresh environments of Python 3.11, 3.12 and 3.13
+	$(BIN)/python benchmarks/release.py $(or $(RELEASED),$(BIN)/python)
 
 bench: $(VENV)/.installed-dev ## Compare the speed of rollouts with a plain Gymnasium loop
 	$(BIN)/python benchmarks/rollout.py
@@ -163,4 +170,4 @@ test-packs: $(VENV)/.installed-dev ## Check one task of each installed pack; lis
 		tests/environments/test_installed_adapters.py tests/attacks/test_attacks_packs.py -n 2 -rs
 
 clean: ## Remove the environment and caches
-	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .site .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from evopolicygym.cli.main import HEADINGS, Verbs
+from evopolicygym.cli.main import HEADINGS, Verbs, app
 from shell import Shell
 
 VERBS = [(heading, name, summary) for heading, verbs in Verbs().sections.items() for name, summary in verbs.items()]
@@ -19,6 +21,23 @@ def test_every_verb_is_listed_with_a_summary(shell: Shell, heading: str, name: s
     assert heading in HEADINGS.values()
     assert f"{name} {summary}" in text
     assert summary.endswith(".")
+
+
+def without_example(name: str, command: Any) -> list[str]:
+    """Return the verbs, with those below them, whose help has no command to copy."""
+    missing = [] if f"evopolicygym {name.partition(' ')[0]}" in (command.epilog or "") else [name]
+    for below, verb in getattr(command, "commands", {}).items():
+        missing += without_example(f"{name} {below}", verb)
+    return missing
+
+
+def test_every_help_has_an_example() -> None:
+    """The help of each verb, and of the verbs below it, ends with a command that can be copied."""
+    program = get_command(app)
+    verbs = {name: program.commands[name] for name in program.commands}  # type: ignore[attr-defined]
+
+    assert len(verbs) > 20
+    assert [missing for name, verb in verbs.items() for missing in without_example(name, verb)] == []
 
 
 def test_listing_verbs_loads_none() -> None:

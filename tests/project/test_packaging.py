@@ -1,5 +1,6 @@
 """What is installed: what the wheel and the source distribution hold, and what is said where an extra is missing."""
 
+import json
 import os
 import subprocess
 import sys
@@ -83,9 +84,19 @@ def test_source_distribution(tmp_path: Path) -> None:
         held = {name.partition("/")[2] for name in archive.getnames()}
 
     assert {f"src/{name}" for name in files_of_the_package()} <= held
-    assert {"Makefile", "constraints.txt", "pyproject.toml", "CHANGELOG.md", "tests/conftest.py"} <= held
-    assert not {name for name in held if name.startswith("results")}
+    assert {"Makefile", "constraints.txt", "pyproject.toml", "CHANGELOG.md", "LICENSE", "tests/conftest.py"} <= held
+    assert {name for name in held if name.startswith("results")} <= {"results", "results/README.md"}
     assert source.stat().st_size < MOST_SOURCE
+
+
+@pytest.mark.nightly
+def test_installed_wheel() -> None:
+    """From the wheel alone, without extras, a new user lists, plays, verifies and reports."""
+    line = [sys.executable, str(ROOT / "benchmarks" / "release.py"), "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["failures"] == []
 
 
 @pytest.mark.parametrize("agent", ["neutral", pytest.param("codex", marks=pytest.mark.nightly)])

@@ -66,7 +66,7 @@ def packs(asked: typer.Context, as_json: AsJson = False) -> None:
     out().print(f"{sum(len(pack.tasks) for pack in found)} tasks; each can be played by its id", style="dim")
 
 
-@app.command()
+@app.command(epilog="Examples:\n\nevopolicygym packs show ale\n\nevopolicygym packs show ale --json")
 def show(name: Name, as_json: AsJson = False) -> None:
     """Show a pack: what is installed for it, its licence, its tasks, and what can't be had."""
     from evopolicygym.analysis.tables.packs import tasks_table  # loads numpy, which no listing needs
@@ -89,7 +89,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
         print_table(out(), tasks_table(pack))
 
 
-@app.command()
+@app.command(epilog="Examples:\n\nevopolicygym packs install ale\n\nevopolicygym packs install my_family.toml")
 def install(names: Names) -> None:
     """Install packs, each into a Python environment of its own. What is broken off goes on with the same command."""
     packs = [load(name) for name in names]
@@ -99,7 +99,7 @@ def install(names: Names) -> None:
         out().print(Text(f"next  evopolicygym {then}"), soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Example:\n\nevopolicygym packs remove ale")
 def remove(name: Name) -> None:
     """Remove a pack's Python environment. Runs that were played on it stay."""
     from evopolicygym.packs.installer import remove as remove_pack
@@ -110,7 +110,9 @@ def remove(name: Name) -> None:
     out().print(f"{name} is removed")
 
 
-@app.command()
+@app.command(
+    epilog="Examples:\n\nevopolicygym packs check ale --task ALE/Tetris-v5\n\nevopolicygym packs check my.toml"
+)
 def check(
     name: Name,
     tasks: Annotated[

@@ -70,7 +70,7 @@ def suites(asked: typer.Context, as_json: AsJson = False) -> None:
     out().print(table)
 
 
-@app.command()
+@app.command(epilog="Examples:\n\nevopolicygym suites show frontier16\n\nevopolicygym suites show mine.toml --json")
 def show(
     name: Annotated[str, typer.Argument(help="A suite's name, or a .toml file.", autocompletion=complete_suite)],
     as_json: AsJson = False,
