@@ -1,8 +1,9 @@
 """EvoPolicyGym: how well does an agent improve a policy through feedback?
 
 ``run`` plays a run and ``run_suite`` many, ``load_run`` and ``load_runs`` read them, ``leaderboard``, ``compare``,
-``effects``, ``headroom`` and ``diagnose`` measure them, ``audit`` looks at what an agent did, ``verify`` checks a
-record, ``export_runs``, ``bundle`` and ``write_report`` write files, ``load_environment`` returns a
+``effects``, ``headroom`` and ``diagnose`` measure them, ``power`` says how many it takes, ``audit`` looks at what an
+agent did, ``verify`` checks a record, ``export_runs``, ``bundle`` and ``write_report`` write files,
+``load_environment`` returns a
 ``gymnasium.Env``, and ``errors`` holds the exceptions.
 """
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from evopolicygym.api.listing import list_agents, list_environments, load_bare_environment, load_environment
     from evopolicygym.api.outputs import bundle, export_runs, write_report
     from evopolicygym.api.play import RunInterrupted, resume, run
+    from evopolicygym.api.power import power
     from evopolicygym.api.results import compare, effects, headroom, leaderboard
     from evopolicygym.api.run import Run, load_run
     from evopolicygym.api.serve import ServedSession, serve
@@ -56,6 +58,7 @@ _MODULES = {
     "load_run": "api.run",
     "load_runs": "export.schema.tables",
     "post_hoc": "api.verify",
+    "power": "api.power",
     "resume": "api.play",
     "run": "api.play",
     "run_suite": "api.suite",
@@ -94,6 +97,7 @@ __all__ = [
     "load_run",
     "load_runs",
     "post_hoc",
+    "power",
     "resume",
     "run",
     "run_suite",
