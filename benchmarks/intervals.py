@@ -1,7 +1,7 @@
-"""How often nominal 95 % intervals hold the truth, on synthetic entries whose true scores are known.
+"""How often nominal 95 % intervals hold the truth and equal agents get a verdict, on synthetic entries of known truth.
 
-    python benchmarks/intervals.py                 200 tables of each scenario
-    python benchmarks/intervals.py --tables 1000
+    python benchmarks/intervals.py                     200 tables of each scenario
+    python benchmarks/intervals.py --shapes            one table of shapes, tasks and repeats, with false positives
 
 Scenarios differ in what returns are spread by: effects of runs, of cases that all agents share, and of a run on a case;
 normal, or skewed as returns of policies that fail now and then are. What is true of an agent is what endlessly many
@@ -19,9 +19,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from draws import Draw, normal, skewed
+from draws import Draw, bimodal, normal, skewed
+from evopolicygym.analysis.ranking.aggregates import aggregates, interquartile_mean
 from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
-from evopolicygym.analysis.ranking.leaderboard import leaderboard
+from evopolicygym.analysis.ranking.known_scale import KnownScale
+from evopolicygym.analysis.ranking.leaderboard import KNOWN, leaderboard
+from evopolicygym.analysis.ranking.noise import noise_floor
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.score import normalised, rank_scores
@@ -55,13 +58,26 @@ SCENARIOS = (
     Scenario("5 agents, little varies", 5, 0.3, 0.3, 0.6, skewed),
 )
 """The last two came after all choices were made."""
+SHAPES = (
+    Scenario("normal", 3, 1.0, 0.5, 0.5, normal),
+    Scenario("skewed", 3, 1.0, 0.5, 0.5, skewed),
+    Scenario("bimodal", 3, 1.0, 0.0, 0.1, bimodal),
+)
+"""Runs vary most; those of the last are one of two values, with equal chances."""
+SHAPE_REPEATS = (1, 2, 3, 5, 10)
+BEST_KNOWN = 4.0
 
 
 def main() -> None:
     """Print the share of intervals that hold the truth, by scenario and number of repeats."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tables", type=int, default=200, help="synthetic tables for each cell")
-    tables = parser.parse_args().tables
+    parser.add_argument("--shapes", action="store_true", help="show shapes by tasks and repeats instead")
+    asked = parser.parse_args()
+    tables = asked.tables
+    if asked.shapes:
+        show_shapes(tables)
+        return
     cells = [(scenario, repeats) for scenario in SCENARIOS for repeats in REPEATS]
     console = Console(stderr=True)
     shown = Table("scenario", "repeats", title=f"share of intervals that hold the truth, {tables} tables each")
@@ -74,15 +90,45 @@ def main() -> None:
     Console(width=120).print(shown)
 
 
-def coverage(scenario: Scenario, repeats: int, tables: int, seed: int) -> Mapping[str, float]:
+def show_shapes(tables: int) -> None:
+    """Print coverage and false positives by shape, number of tasks and repeats; one task has eight times the tables."""
+    cells = [(shape, tasks, repeats) for shape in SHAPES for tasks in (1, 16) for repeats in SHAPE_REPEATS]
+    rows = []
+    for place, (shape, tasks, repeats) in enumerate(track(cells, "drawing", console=Console(stderr=True))):
+        count = tables if tasks > 1 else 8 * tables
+        held = coverage(shape, repeats, count, 7000 + place, tasks)
+        false = false_positives(shape, repeats, 4 * count, 8000 + place, tasks)
+        rows.append((f"{shape.name}, {tasks}", str(repeats), {**held, **false}))
+    names = list(dict.fromkeys(name for *_, found in rows for name in found))
+    shown = Table("shape, tasks", "repeats", *names, title=f"{tables} tables of 16 tasks, {8 * tables} of one")
+    for shape, repeats, found in rows:
+        shown.add_row(shape, repeats, *(f"{found[name]:.0%}" if name in found else "-" for name in names))
+    Console(width=150).print(shown)
+
+
+def false_positives(scenario: Scenario, repeats: int, tables: int, seed: int, tasks: int) -> Mapping[str, float]:
+    """Return the share of comparisons of two of several equal agents in which any task has a verdict."""
+    random, found = np.random.default_rng(seed), []
+    truth = {f"task-{task}": {f"agent-{place}": 0.0 for place in range(scenario.agents)} for task in range(tasks)}
+    for trial in range(tables):
+        table = drawn(scenario, truth, repeats, random)
+        noise = {task: noise_floor([s for e in table.entries if (s := e.cells[task].sample)]) for task in truth}
+        pair = pairing(table, "agent-0", "agent-1", Resampler(2, trial), noise)
+        found.append(any(task.verdict in {"first", "second"} for task in pair.tasks))
+    return {"false positive": float(np.mean(found))} if repeats > 1 else {}
+
+
+def coverage(scenario: Scenario, repeats: int, tables: int, seed: int, tasks: int = TASKS) -> Mapping[str, float]:
     """Return, for each kind of interval, the share that holds the truth."""
     random = np.random.default_rng(seed)
     held: dict[str, list[bool]] = defaultdict(list)
     apart = runs_apart(scenario, random)
     for trial in range(tables):
-        truth = truths(scenario, random)
+        truth = truths(scenario, random, tasks)
         table = drawn(scenario, truth, repeats, random)
         for name, low, true, high in intervals(table, truth, apart, Resampler(REPLICATES, trial)):
+            held[name].append(low <= true <= high)
+        for name, low, true, high in aggregate_intervals(scenario, table, truth, random):
             held[name].append(low <= true <= high)
     return {name: float(np.mean(values)) for name, values in held.items()}
 
@@ -95,11 +141,23 @@ def runs_apart(scenario: Scenario, random: np.random.Generator) -> np.ndarray:
     return np.asarray(one - other)
 
 
-def truths(scenario: Scenario, random: np.random.Generator) -> dict[str, dict[str, float]]:
+def aggregate_intervals(
+    scenario: Scenario, table: ScoreTable, truth: Mapping[str, Mapping[str, float]], random: np.random.Generator
+) -> Iterator[tuple[str, float, float, float]]:
+    """Yield interquartile means as ``intervals`` does; true is that of endlessly many runs on endlessly many cases."""
+    effects = scenario.runs * scenario.draw(random, (DRAWS // len(truth),))
+    for row in aggregates(table, normalise=KNOWN, resampler=Resampler(REPLICATES, 0)).entries:
+        if row.entry.kind == "agent" and (interval := row.interquartile_mean.interval):
+            runs = np.concatenate([means[row.entry.label] + effects for means in truth.values()])
+            true = float(interquartile_mean((runs - ANCHOR) / (BEST_KNOWN - ANCHOR)))
+            yield "interquartile mean", interval.low, true, interval.high
+
+
+def truths(scenario: Scenario, random: np.random.Generator, tasks: int = TASKS) -> dict[str, dict[str, float]]:
     """Return each agent's true mean on each task."""
     return {
         f"task-{task}": {f"agent-{place}": float(random.normal(2 - place / 2, 1.0)) for place in range(scenario.agents)}
-        for task in range(TASKS)
+        for task in range(tasks)
     }
 
 
@@ -116,7 +174,8 @@ def drawn(
             sample = Sample((Block(task, mean + of_runs + of_cases + rest),))
             cells[agent][task] = Cell(sample.mean, sample.standard_error, (), sample)
     anchor = Entry("random", "anchor", {task: Cell(ANCHOR, None) for task in truth}, "anchor")
-    rows = tuple(TaskRow(task, "family", TaskKind.TUNING) for task in truth)
+    known = KnownScale(ANCHOR, BEST_KNOWN, "synthetic")
+    rows = tuple(TaskRow(task, "family", TaskKind.TUNING, None, known) for task in truth)
     return ScoreTable(rows, (*(Entry(agent, "agent", of_tasks) for agent, of_tasks in cells.items()), anchor))
 
 
@@ -137,8 +196,7 @@ def intervals(
             continue
         label = one.entry.label
         for task, score in one.tasks.items():
-            if score.cell.sample:
-                interval = score.cell.sample.interval()
+            if interval := score.cell.interval:
                 yield "task mean", interval.low, truth[task][label], interval.high
         if one.rank_score.interval:
             interval = one.rank_score.interval

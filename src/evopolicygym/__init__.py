@@ -1,9 +1,9 @@
 """EvoPolicyGym: how well does an agent improve a policy through feedback?
 
 ``run`` plays a run, ``run_suite`` many, and ``estimate`` says what one will use. ``load_run`` and ``load_runs`` read
-them, ``leaderboard``, ``compare``, ``effects``, ``headroom`` and ``diagnose`` measure them, ``audit`` looks at what an
-agent did, ``verify`` checks a record, ``export_runs``, ``bundle`` and ``write_report`` write files,
-``load_environment`` returns a ``gymnasium.Env``, and ``errors`` holds the exceptions.
+them, ``leaderboard``, ``compare``, ``effects``, ``headroom`` and ``diagnose`` measure them, ``power`` says how many a
+comparison takes, ``audit`` looks at what an agent did, ``verify`` checks a record, ``export_runs``, ``bundle`` and
+``write_report`` write files, ``load_environment`` returns a ``gymnasium.Env``, and ``errors`` holds the exceptions.
 """
 
 from importlib import import_module
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from evopolicygym.api.listing import list_agents, list_environments, load_bare_environment, load_environment
     from evopolicygym.api.outputs import bundle, export_runs, write_report
     from evopolicygym.api.play import RunInterrupted, resume, run
+    from evopolicygym.api.power import power
     from evopolicygym.api.results import compare, effects, headroom, leaderboard
     from evopolicygym.api.run import Run, load_run
     from evopolicygym.api.serve import ServedSession, serve
@@ -58,6 +59,7 @@ _MODULES = {
     "load_run": "api.run",
     "load_runs": "export.tables",
     "post_hoc": "api.verify",
+    "power": "api.power",
     "resume": "api.play",
     "run": "api.play",
     "run_suite": "api.suite",
@@ -97,6 +99,7 @@ __all__ = [
     "load_run",
     "load_runs",
     "post_hoc",
+    "power",
     "resume",
     "run",
     "run_suite",

@@ -24,16 +24,22 @@ def runs(tmp_path: Path, repeats: int) -> Path:
     return tmp_path / "runs"
 
 
-@pytest.mark.parametrize(("repeats", "verdict", "covers"), [(1, None, "cases"), (2, "first", "runs and cases")])
+@pytest.mark.parametrize(
+    ("repeats", "verdict", "covers"),
+    [(1, None, "cases"), (2, "neither", "runs and cases"), (3, "first", "runs and cases")],
+)
 def test_compare_decides_nothing_by_one_run(
     tmp_path: Path, shell: Shell, repeats: int, verdict: str | None, covers: str
 ) -> None:
-    """Compare names the better one from two repeats of each on; its intervals are labelled by what they cover."""
+    """Compare has a verdict from two repeats of each on; its intervals are labelled by what they cover.
+
+    On a task where a shipped agent's runs fall into two groups, as on this one, two repeats can't name the better one.
+    """
     found: dict[str, Any] = shell.json("compare", "good", "bad", runs(tmp_path, repeats))
     (task,) = found["tasks"]
 
     assert (task["verdict"], task["repeats"], task["interval_covers"]) == (verdict, [repeats] * 2, covers)
-    assert found["tasks_first_better"] == (1 if verdict else None)
+    assert found["tasks_first_better"] == {None: None, "neither": 0, "first": 1}[verdict]
     assert any("another run" in note for note in found["notes"]) is (verdict is None)
 
 

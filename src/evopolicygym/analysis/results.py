@@ -149,6 +149,14 @@ class RunResult:
         return estimate(self.held_out_returns).mean if self.held_out_returns else None
 
     @property
+    def selection_optimism(self) -> float | None:
+        """The selected checkpoint's validation mean less its held-out mean; None if either is unknown.
+
+        The best of several noisy validation means is above its true mean on average, so this is above 0 on average.
+        """
+        return None if self.score is None or self.validation_mean is None else self.validation_mean - self.score
+
+    @property
     def standard_error(self) -> float | None:
         """Standard error of the score over its cases."""
         return estimate(self.held_out_returns).standard_error if self.held_out_returns else None

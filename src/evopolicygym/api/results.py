@@ -31,6 +31,7 @@ from evopolicygym.analysis.results import Problem, Results, RunResult, load_resu
 from evopolicygym.analysis.tables.contents import (
     add_title,
     leaderboards_document,
+    optimism_table,
     overall_table,
     pairing_document,
     pairing_table,
@@ -236,8 +237,9 @@ class Leaderboards(TableSet):
         """Return tables for a reader, those of one leaderboard after those of another.
 
         ``show`` names the tables: ``ranks``, ``scores`` (tasks by entries: means and success), ``harnesses`` (harnesses
-        by models), or ``aggregates``. ``per_task`` adds a table for each task, and where runs were audited, their
-        findings follow. What others published under protocols of their own comes last, in tables of its own.
+        by models), ``aggregates``, or ``optimism`` (of the selection). ``per_task`` adds a table for each task, and
+        where runs were audited, their findings follow. What others published under protocols of their own comes last,
+        in tables of its own.
 
         With ``one_each`` there is one table, in which a column names the leaderboard where there are several: as CSV
         has it. It holds the ranks with the findings, or what ``show`` names in long format, or with ``per_task`` the
@@ -261,6 +263,7 @@ class Leaderboards(TableSet):
             "scores": lambda group: scores_table(group.leaderboard),
             "harnesses": lambda group: harnesses_table(group.leaderboard),
             "aggregates": lambda group: aggregates_table(group.aggregates),
+            "optimism": lambda group: optimism_table(group.leaderboard),
             "tasks": lambda group: task_scores_table(group.leaderboard),
         }
         make = makers["tasks" if show == "ranks" and per_task else show]
@@ -290,6 +293,7 @@ VIEWS: Mapping[str, Callable[[LeaderboardGroup], Sequence[Table]]] = {
     "scores": lambda group: scores_tables(group.leaderboard),
     "harnesses": lambda group: harness_tables(group.leaderboard),
     "aggregates": lambda group: [aggregates_table(group.aggregates)],
+    "optimism": lambda group: [optimism_table(group.leaderboard)],
 }
 """The tables of a leaderboard by what they show."""
 

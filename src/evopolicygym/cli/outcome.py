@@ -77,9 +77,16 @@ def as_json(root: Path) -> dict[str, object]:
         "candidates": len(state.candidates),
         "distinct_checkpoints": len(state.checkpoints),
         "random_play": random_play(state) or None,
+        "selection_optimism": _selection_optimism(state),
         "experiment_name": experiment_name(root.absolute(), state.opened.experiment) or None,
         **run_document(RunPaths(root)),
     }
+
+
+def _selection_optimism(state: RunState) -> float | None:
+    """Return the selected checkpoint's validation mean less its held-out mean; None without a score."""
+    held_out = state.held_out()
+    return None if held_out is None or state.selected is None else state.selected.validation_mean - held_out.mean
 
 
 def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -137,13 +144,19 @@ def _headline(state: RunState) -> Text:
         (plus_minus(held_out.mean, held_out.standard_error), "bold green"),
         f" over {counted(held_out.count, 'case')}{success}\n",
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
-        f"{number(state.selected.validation_mean)}; {opened.split} split",
+        f"{number(state.selected.validation_mean)} ({_optimism(state.selected.validation_mean - held_out.mean)}); "
+        f"{opened.split} split",
         REVEALED if opened.revealed else "",
         f", isolation {opened.isolation}",
         (" (unverified)" if is_unverified(opened.isolation) else "", "yellow"),
         _chosen(opened.task),
         (f"\n{random}" if random else "", "yellow"),
     )
+
+
+def _optimism(difference: float) -> str:
+    """Return how far the selected checkpoint's validation mean is above or below its held-out mean."""
+    return f"{number(abs(difference))} {'above' if difference >= 0 else 'below'} held-out"
 
 
 def _chosen(task: Task) -> str:

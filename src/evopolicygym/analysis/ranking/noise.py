@@ -16,6 +16,7 @@ import numpy as np
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, held_out_sample, joint_freedom, t_quantile
 from evopolicygym.analysis.ranking.comparability import COMPARED, distinct_runs, property_of
+from evopolicygym.analysis.ranking.run_groups import find_groups
 from evopolicygym.analysis.results import RunResult
 
 SHIPPED = "baselines"
@@ -139,6 +140,8 @@ class NoiseFloor:
     """None without two runs of an agent on two cases or more."""
     interaction: float | None
     """As ``case_interaction``."""
+    has_groups: bool = False
+    """Whether any agent's runs fall into two groups, as if the task were solved or not."""
 
     def between(self, first: int, second: int) -> float:
         """Return how far means of two sets of one agent's runs on the same cases lie apart at most, in 95 % of pairs.
@@ -168,7 +171,10 @@ class NoiseFloor:
 def noise_floor(samples: Sequence[Sample]) -> NoiseFloor | None:
     """Return the noise floor of a task from agents' samples; None if no agent has two runs."""
     pooled = pool_run_variances(samples)
-    return NoiseFloor(pooled, variance_components(samples), case_interaction(samples)) if pooled.agents else None
+    if not pooled.agents:
+        return None
+    has_groups = any(find_groups(sample.runs) for sample in samples)
+    return NoiseFloor(pooled, variance_components(samples), case_interaction(samples), has_groups)
 
 
 @dataclass(frozen=True, slots=True)

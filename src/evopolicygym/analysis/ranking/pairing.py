@@ -21,6 +21,7 @@ from evopolicygym.analysis.ranking.bootstrap import (
 )
 from evopolicygym.analysis.ranking.leaderboard import ONE_REPEAT, Score, TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor, compare_to_noise
+from evopolicygym.analysis.ranking.run_groups import separation_chance
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
 from evopolicygym.core.errors import UsageError
 
@@ -68,7 +69,11 @@ class TaskDifference:
     most: CaseDifference | None
     """The case on which they differ most; None if they weren't played on the same."""
     p: float | None = None
-    """Two-sided, of no difference; None with fewer than two repeats of each."""
+    """Two-sided, of no difference; None with fewer than two repeats of each.
+
+    On a task that some agent's runs solve or don't, and where all runs of one entry are above those of the other, it is
+    at least ``separation_chance``.
+    """
     p_holm: float | None = None
     """The p-value, adjusted by Holm over all tasks of the comparison."""
     noise: NoiseComparison | None = None
@@ -199,8 +204,10 @@ def _difference(
             levels = _half_widths(cell.sample, other.sample, both)
             reach = half_width_at(LEVEL, levels)
             interval = Interval(difference - reach, difference + reach)
-            if cell.is_repeated and other.is_repeated:
+            if cell.sample.is_repeated and other.sample.is_repeated:
                 p = p_value(difference, levels) if difference else 1.0
+                if floor is not None and floor.has_groups and share in {0.0, 1.0}:
+                    p = max(p, separation_chance(_repeats(cell), _repeats(other)))
         if both is not None:
             apart = both[0].mean(axis=0) - both[1].mean(axis=0)
             at = int(np.argmax(np.abs(apart)))

@@ -32,7 +32,7 @@ from evopolicygym.analysis.ranking.run_groups import RunGroups, find_groups
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.rollout import Isolation, is_unverified
-from evopolicygym.core.score import mean
+from evopolicygym.core.score import Estimate, estimate, mean
 from evopolicygym.core.task import Anchor, TaskInterface, TaskKind
 
 RANDOM = "Uniform random"
@@ -106,6 +106,12 @@ class Cell:
     def covers(self) -> str | None:
         """The sources that the interval covers; None without an interval."""
         return self.sample.covers if self.sample and self.sample.is_estimable else None
+
+    @property
+    def selection_optimism(self) -> Estimate | None:
+        """Validation mean less held-out mean of selected checkpoints, over repeats with both; None without any."""
+        known = [optimism for run in self.runs if (optimism := run.selection_optimism) is not None]
+        return estimate(known) if known else None
 
     @property
     def success_rate(self) -> float | None:

@@ -12,10 +12,12 @@ from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.run_groups import RunGroups
 from evopolicygym.analysis.ranking.score_table import Entry, TaskRow
 from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Ends, Number, Table
+from evopolicygym.core.score import Estimate
 from evopolicygym.core.text import decimals
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
 NO_SCORE = "no score"
+OPTIMISM = "Selection's optimism: validation mean less held-out mean of the selected checkpoint"
 IDLE = "Idle action (not ranked)"
 _TEXT = {
     "entry",
@@ -144,6 +146,19 @@ def scores_tables(board: Leaderboard) -> list[Table]:
     return [*shown[:-1], replace(shown[-1], notes=board.notes)]
 
 
+def optimism_table(board: Leaderboard) -> Table:
+    """Return tasks by entries: selection's optimism in returns, with its standard error over repeats."""
+    shown = [standing for standing in board.standings if standing.entry.runs]
+
+    def cell(standing: Standing, task: TaskRow) -> Cell:
+        found = standing.tasks[task.name].cell.selection_optimism if task.name in standing.tasks else None
+        return None if found is None else Number(found.mean, None, found.standard_error)
+
+    rows = tuple((task.name, *(cell(standing, task) for standing in shown)) for task in board.tasks)
+    columns = (_column("task"), *(_column(standing.entry.shown) for standing in shown))
+    return Table(OPTIMISM, columns, rows, board.notes)
+
+
 def pairing_table(pair: Pairing) -> Table:
     """Return two entries task by task, first where they differ most."""
     columns = [
@@ -247,6 +262,10 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
     }
 
 
+def _estimate(found: Estimate | None) -> dict[str, Any] | None:
+    return None if found is None else {"value": found.mean, "standard_error": found.standard_error}
+
+
 def _groups(found: RunGroups | None) -> Cell:
     if found is None:
         return None
@@ -336,6 +355,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
                 "standard_error": score.cell.standard_error,
                 "interval": _ends(score.cell.interval),
                 "interval_covers": score.cell.covers,
+                "selection_optimism": _estimate(score.cell.selection_optimism),
                 "groups": _groups_document(score.cell.groups),
                 "repeats": len(score.cell.runs),
                 "unscored": score.cell.unscored,

@@ -1,6 +1,8 @@
-"""The tables of effects, of headroom and of expected use, for people and for programs."""
+"""The tables of effects, of headroom, of power and of expected use, for people and for programs."""
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from evopolicygym.analysis.effects.effects import Effects, LevelDifference
@@ -8,6 +10,7 @@ from evopolicygym.analysis.effects.estimate import MeanEstimate
 from evopolicygym.analysis.expected_use import UseRange
 from evopolicygym.analysis.headroom.headroom import Headroom, KnownScore, TaskHeadroom
 from evopolicygym.analysis.headroom.spread import EntrySpread
+from evopolicygym.analysis.ranking.power import MOST, Plan, TaskForecast, TaskVariances
 from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Number, Table
 from evopolicygym.core.text import counted
 
@@ -242,3 +245,95 @@ def _use_cells(found: UseRange | None, shown: Callable[[float], str]) -> tuple[s
         return shown(found.expected), "", found.basis
     source = f"{found.basis}: {counted(found.runs, 'run')}"
     return shown(found.expected), f"{shown(found.low)} to {shown(found.high)}", source
+
+
+def power_table(plan: Plan, found: Sequence[TaskForecast]) -> Table:
+    """Return the repeats that find a difference, or their power, with what they take."""
+    columns = (
+        Column("task", "task", is_text=True), Column("difference", "difference"),
+        Column("standard_deviation", "s.d. between runs"), Column("repeats", "repeats"),
+        Column("range", "range", is_text=True), Column("power", "power"), Column("least", "finds"),
+        Column("episodes", "episodes"), Column("hours", "hours"), Column("cost", "cost, $"),
+    )  # fmt: skip
+    rows = [
+        (
+            row.task, _plain(row.difference), _plain(row.standard_deviation),
+            f"more than {MOST}" if row.repeats is None and row.difference is not None else row.repeats,
+            None if row.range is None else f"{row.range[0]} to {row.range[1] or f'more than {MOST}'}",
+            None if row.power is None else Number(row.power, 2), _plain(row.least),
+            None if row.episodes is None else round(row.episodes), _plain(row.hours, 1), _plain(row.cost, 2),
+        )
+        for row in found
+    ]  # fmt: skip
+    kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
+    shown = tuple(tuple(row[at] for at in kept) for row in rows)
+    return Table("Power", tuple(columns[at] for at in kept), shown, tuple(_power_notes(plan, found)))
+
+
+def _power_notes(plan: Plan, found: Sequence[TaskForecast]) -> Iterator[str]:
+    asked = "the power" if plan.repeats else f"the repeats of each agent with a power of {plan.power:g}"
+    yield (
+        f"For two agents on the same {plan.cases} held-out cases: {asked}, at 0.05 over the number of tasks, as in the "
+        "first step of Holm's procedure; the mean over tasks at 0.05. Episodes, hours and cost are of both agents."
+    )
+    if not plan.repeats:
+        yield "Range: the repeats at both ends of the 80 % interval of the variances, which few runs say little about."
+    if any(row.standard_deviation == 0 for row in found):
+        yield "Without variance between runs, nothing is known of agents that change their score there."
+    if any(row.difference is None for row in found):
+        yield "Tasks without a best known score have no normalised difference: --in-returns has one."
+
+
+def cases_table(found: Sequence[TaskForecast]) -> Table:
+    """Return repeats by the number of held-out cases."""
+    cases = list(next((row.by_cases for row in found if row.by_cases), {}))
+    columns = [Column("task", "task", is_text=True), *(Column(f"cases_{count}", f"{count} cases") for count in cases)]
+    rows = tuple(
+        (row.task, *(row.by_cases[count] or f"more than {MOST}" for count in cases)) for row in found if row.by_cases
+    )
+    return Table("Repeats by held-out cases", tuple(columns), rows)
+
+
+def power_document(plan: Plan, found: Sequence[TaskForecast], known: Sequence[TaskVariances]) -> dict[str, Any]:
+    """Return the forecast for programs; numbers that are not known, or beyond 100 repeats, are null."""
+    variances = {task.task: task for task in known}
+    return {
+        "difference": plan.difference,
+        "in_returns": not plan.is_normalised,
+        "power": plan.power,
+        "held_out_cases": plan.cases,
+        "repeats": plan.repeats,
+        "tasks": [
+            {
+                "task": row.task,
+                "difference": row.difference,
+                "repeats": row.repeats,
+                "repeats_range": None if row.range is None else list(row.range),
+                "power": row.power,
+                "least_difference": row.least,
+                "standard_deviation_between_runs": row.standard_deviation,
+                "repeats_by_cases": {str(cases): repeats for cases, repeats in row.by_cases.items()},
+                "episodes": row.episodes,
+                "hours": row.hours,
+                "cost": row.cost,
+                "variances": _variances(variances.get(row.task)),
+            }
+            for row in found
+        ],
+        "notes": list(_power_notes(plan, found)),
+    }
+
+
+def _variances(task: TaskVariances | None) -> dict[str, Any] | None:
+    if task is None:
+        return None
+    freedom = task.freedom if math.isfinite(task.freedom) else None
+    needs = None if task.needs is None else asdict(task.needs)
+    return {
+        "between_runs": task.between, "run_on_case": task.rest, "difference_on_case": task.interaction,
+        "degrees_of_freedom": freedom, "scale": task.scale, "of_a_run": needs,
+    }  # fmt: skip
+
+
+def _plain(value: float | None, digits: int | None = None) -> Cell:
+    return None if value is None else Number(value, digits)

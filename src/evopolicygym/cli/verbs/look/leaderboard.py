@@ -44,6 +44,9 @@ def leaderboard(
         bool,
         typer.Option("--aggregates", help="Show only interquartile means, medians, means and optimality gaps."),
     ] = False,
+    optimism: Annotated[
+        bool, typer.Option("--optimism", help="Show only the selection's optimism: validation less held-out means.")
+    ] = False,
     family: Annotated[str | None, typer.Option(help="Show the tasks of one family only.")] = None,
     by: Annotated[str, typer.Option(help="Split entries by these too, such as experiment,seed.")] = "",
     normalise: Annotated[
@@ -75,6 +78,6 @@ def leaderboard(
         print_json(found.document)
         return
     print_problems(err(), found.problems)
-    views = {"aggregates": aggregates, "harnesses": harnesses, "scores": scores}
+    views = {"optimism": optimism, "aggregates": aggregates, "harnesses": harnesses, "scores": scores}
     show = next((name for name, is_wanted in views.items() if is_wanted), "ranks")
     print_tables(found.arranged(one_each=form == "csv", show=show, per_task=per_task), form)

@@ -1,0 +1,79 @@
+"""Forecasts of power come true on simulated suites, and say what repeats take."""
+
+import math
+
+import numpy as np
+import pytest
+
+from benchmark_module import load
+from evopolicygym.analysis.ranking.power import (
+    Plan,
+    RunNeeds,
+    TaskVariances,
+    chi_squared,
+    chi_squared_quantile,
+    find_power,
+    forecast,
+    least_difference,
+    repeats_to_find,
+)
+
+POWER = load("power")
+BY_NAME = {scenario.name: scenario for scenario in POWER.SCENARIOS}
+
+
+@pytest.mark.parametrize("name", ["runs vary most", "agents differ by case"])
+def test_forecasts_come_true(name: str) -> None:
+    """The share of simulated comparisons that find a difference is within a tenth of the forecast."""
+    found = np.mean(list(POWER.detections(BY_NAME[name], 120, seed=1)))
+
+    assert abs(found - POWER.expected(BY_NAME[name])) <= 0.1
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [each.name for each in POWER.SCENARIOS if each.draw is POWER.normal])
+def test_all_forecasts_come_true(name: str) -> None:
+    """The same holds in every scenario with normal returns, over many suites."""
+    found = np.mean(list(POWER.detections(BY_NAME[name], 800, seed=2)))
+
+    assert abs(found - POWER.expected(BY_NAME[name])) <= 0.1
+
+
+@pytest.mark.nightly
+def test_the_range_of_a_pilot_holds_the_right_number() -> None:
+    """Of pilots of two agents with five runs each, four in five give a range with the repeats that it takes."""
+    assert np.mean(list(POWER.pilots(BY_NAME["runs vary most"], 60, seed=3))) >= 0.75
+
+
+def test_power_of_a_known_variance_is_students() -> None:
+    """Where only cases vary, the power at 80 % is the textbook's: 2.84 standard errors with many of them."""
+    only_cases = TaskVariances("task", 0.0, 0.0, 100.0, math.inf, None)
+
+    assert find_power(2.8016, [only_cases], 5, 100) == pytest.approx(0.79, abs=0.01)
+    assert least_difference([only_cases], 0.8, 5, 100) == pytest.approx(2.84, abs=0.02)
+
+
+def test_repeats_and_least_difference_are_inverse() -> None:
+    """The fewest repeats reach the power, one less does not, and their least difference is not above the asked one."""
+    task = TaskVariances("task", 1.0, 4.0, 0.5, 8.0, None)
+    repeats = repeats_to_find(1.5, [task], 0.8, 32)
+
+    assert repeats == 10
+    assert find_power(1.5, [task], repeats, 32) >= 0.8 > find_power(1.5, [task], repeats - 1, 32)
+    assert least_difference([task], 0.8, repeats, 32) <= 1.5
+
+
+def test_episodes_hours_and_cost_are_of_both_agents() -> None:
+    """Ten runs of 128 train, 48 validation and 32 held-out episodes, half an hour and a dollar each."""
+    task = TaskVariances("task", 1.0, 0.0, 0.0, 8.0, 10.0, RunNeeds(128, 48, 0.5, 1.0, 3))
+    (found,) = forecast(Plan(0.2, repeats=5), [task])
+
+    assert (found.difference, found.episodes, found.hours, found.cost) == (2.0, 2080, 5.0, 10.0)
+
+
+def test_strata_are_chi_squared() -> None:
+    """Strata have the mean 1 and nearly the variance 2 / f, and quantiles are the tables' within a few percent."""
+    assert [chi_squared(freedom).mean() for freedom in (1, 4, 30)] == pytest.approx([1, 1, 1])
+    assert chi_squared(30).var() == pytest.approx(2 / 30, rel=0.1)
+    assert chi_squared_quantile(8, 0.9) * 8 == pytest.approx(13.36, rel=0.01)
+    assert chi_squared_quantile(4, 0.1) * 4 == pytest.approx(1.064, rel=0.03)
