@@ -1,4 +1,4 @@
-"""No mark that a policy leaves by any system call it may make is found by another, later or at the same time."""
+"""No mark of a policy is found by another: not by any allowed system call, nor by files that runs share."""
 
 import json
 import platform
@@ -10,15 +10,18 @@ import pytest
 
 import wider_filters
 from distributions import install_distribution
+from enclosed import needs_bubblewrap
 from evopolicygym.checks.channel_search import search as channel_search
+from evopolicygym.checks.channel_search.across import OUTSIDE, POLICY, PROGRAM, WAYS, CarrierTrial, search_across
 from evopolicygym.checks.channel_search.search import SearchResult, search
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.rollout.executor import ExecutorConfig
+from evopolicygym.sandbox.overlays import why_shared
 from evopolicygym.sandbox.seccomp import allowed_calls, call_name, permissions, policy_filter
 from evopolicygym.specs.catalog import load
 from ordinary_user import run
 
-PROGRAM = """
+SEARCH_PROGRAM = """
 import json, sys
 from evopolicygym.specs.catalog import load
 from evopolicygym.checks.channel_search.search import search
@@ -71,7 +74,7 @@ def test_no_mark_survives(level: str) -> None:
 @pytest.mark.parametrize("level", ["bubblewrap", "process"])
 def test_no_mark_survives_for_an_ordinary_user(level: str, ordinary: list[str]) -> None:
     """The same holds where the judge has no right of root's."""
-    done = run(ordinary, "-c", PROGRAM, level)
+    done = run(ordinary, "-c", SEARCH_PROGRAM, level)
     if "bubblewrap can't make a sandbox here" in done.stderr:
         pytest.skip(done.stderr.strip()[-300:])
 
@@ -130,3 +133,39 @@ def test_stray_upper_bits_are_refused(value: int) -> None:
 
     assert ways
     assert not any(value in way.values(1, [value]) for way in ways)
+
+
+needs_overlays = pytest.mark.skipif(bool(why_shared()), reason=why_shared())
+QUICK = (("watches", POLICY, PROGRAM), ("locks", PROGRAM, OUTSIDE), ("times", POLICY, PROGRAM))
+
+
+def channels_of(level: str, *ways: tuple[str, str, str]) -> list[CarrierTrial]:
+    """Return the channels of a level."""
+    return [trial for trial in search_across(level, load("cartpole"), ways) if trial.is_channel]
+
+
+@needs_bubblewrap
+@needs_overlays
+def test_quick_carriers_carry_nothing() -> None:
+    """P70, A26: watches, locks and times carry nothing from one run to another, nor outside."""
+    assert channels_of("bubblewrap", *QUICK) == []
+
+
+@pytest.mark.nightly
+@needs_bubblewrap
+@needs_overlays
+def test_no_carrier_carries_anything() -> None:
+    """P70, A26: pages in memory, watches, locks, leases, times and numbers carry nothing across runs and roles."""
+    assert channels_of("bubblewrap", *WAYS) == []
+
+
+@needs_bubblewrap
+@needs_overlays
+def test_shared_files_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were files the machine's own, the search would find them to carry what a policy opens and a program locks."""
+    monkeypatch.setenv("PYTHONPATH", wider_filters.__file__.rpartition("/")[0])
+    ways = [("watches", POLICY, PROGRAM), ("locks", PROGRAM, OUTSIDE)]
+    with wider_filters.shared_files():
+        channels = channels_of("wider_filters:SharedFiles", *ways)
+
+    assert [(trial.carrier, trial.sender, trial.reader) for trial in channels] == ways

@@ -8,7 +8,7 @@ from evopolicygym.core.errors import StorageError, UsageError
 
 DEFAULT_RUNS = Path("runs")
 """Default directory of runs, relative to the working directory."""
-HINT = "Set XDG_STATE_HOME to a writable directory; the default is .local/state in your HOME."
+HINT = "Set XDG_STATE_HOME=DIR to a writable directory; the default is .local/state in your HOME."
 
 
 def state_directory() -> Path:
@@ -35,8 +35,8 @@ def data_directory() -> Path:
         return Path(base or Path.home() / ".local" / "share") / "evopolicygym"
     except RuntimeError as error:
         raise UsageError(
-            "Missing data directory: neither HOME nor the system's list of users names a home. Set XDG_DATA_HOME to a "
-            "writable directory."
+            "Missing data directory: neither HOME nor the system's list of users names a home. Set XDG_DATA_HOME=DIR "
+            "to a writable directory."
         ) from error
 
 

@@ -1,8 +1,7 @@
 """HTTP servers on loopback: uvicorn in a thread, bounded request bodies, and checks of a request's sender.
 
-Every user of the machine can reach a server on loopback, and so can every web page that one of them opens in a browser,
-whose name may resolve to this machine. Each endpoint decides which requests it answers, from the host that a request
-names, the page that it comes from and the secret that it holds.
+Every user of the machine can reach a server on loopback, and so can every web page in their browsers, whose host name
+may resolve to this machine. Each endpoint decides which requests it answers, by their host, origin and secret.
 """
 
 import asyncio
@@ -26,9 +25,9 @@ MAX_HEAD = 16 * 1024
 """Largest request line and headers, in bytes."""
 IDLE_S = 5.0
 """Seconds for which a connection may be idle after an answer."""
-LOOK_S = 0.5
+POLL_S = 0.5
 TURNS_TO_ACCEPT = 5
-"""Loop iterations until an accepted client has a connection; asyncio forgets one that is closed before."""
+"""Loop iterations until an accepted client has a connection; asyncio loses a client that is closed before."""
 
 
 class Server:
@@ -51,9 +50,9 @@ class Server:
 
         For a Unix socket the URL is ``http://localhost``.
 
-        Raises ``EvoPolicyGymError`` where uvicorn doesn't start.
+        Raises ``EvoPolicyGymError`` if uvicorn doesn't start.
         """
-        at = listener.getsockname()
+        address = listener.getsockname()
         config = uvicorn.Config(
             self._app,
             loop="asyncio",
@@ -69,21 +68,21 @@ class Server:
             h11_max_incomplete_event_size=MAX_HEAD,
         )
         asyncio.run_coroutine_threadsafe(self._run(uvicorn.Server(config), listener), self._loop).result()
-        return "http://localhost" if isinstance(at, str) else f"http://{at[0]}:{at[1]}"
+        return "http://localhost" if isinstance(address, str) else f"http://{address[0]}:{address[1]}"
 
     def wait(self) -> None:
-        """Wait until the server is closed; ``KeyboardInterrupt`` passes through.
+        """Wait until the server is closed, or for ``KeyboardInterrupt``.
 
-        Before Python 3.13 a thread whose ``join`` was interrupted counts as ended, so none is joined.
+        The thread is not joined: before Python 3.13, a thread counts as ended after an interrupted ``join``.
         """
-        while not self._ended.wait(LOOK_S):
+        while not self._ended.wait(POLL_S):
             pass
 
     def close(self, finish: Callable[[], Awaitable[None]] | None = None) -> None:
         """Stop serving: abort requests in flight, then run ``finish`` in the event loop."""
         if self._loop.is_closed():
             return
-        asyncio.run_coroutine_threadsafe(self._shut(finish), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._shut_down(finish), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._ended.wait()
         self._loop.close()
@@ -99,12 +98,12 @@ class Server:
         while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn offers no event for it
             await asyncio.sleep(0.001)
         if not server.started:
-            raise EvoPolicyGymError(f"The server of the {self._name} didn't start.")
+            raise EvoPolicyGymError(f"The server {self._name!r} didn't start.")
 
-    async def _shut(self, finish: Callable[[], Awaitable[None]] | None) -> None:
+    async def _shut_down(self, finish: Callable[[], Awaitable[None]] | None) -> None:
         for server in self._servers:  # uvicorn's own shutdown waits
-            for listening in server.servers:
-                listening.close()
+            for listener in server.servers:
+                listener.close()
         for _ in range(TURNS_TO_ACCEPT):
             await asyncio.sleep(0)
         for server in self._servers:
@@ -157,7 +156,7 @@ class BodyReservation:
         self._memory, self._n_bytes = memory, 0
 
     def add(self, n_bytes: int) -> None:
-        """Reserve more bytes; raise ``BodyRefused`` where they exceed the bound."""
+        """Reserve more bytes; raise ``BodyRefused`` if they exceed the bound."""
         if n_bytes > self._memory.left:
             raise BodyRefused(503, "Other requests with large bodies are in flight; retry later.")
         self._memory.left -= n_bytes
@@ -170,32 +169,32 @@ class BodyReservation:
 
 
 async def read_body(
-    request: Request, most: int, within_s: float | None = None, on_chunk: Callable[[int], None] = lambda _: None
+    request: Request, max_bytes: int, within_s: float | None = None, on_chunk: Callable[[int], None] = lambda _: None
 ) -> bytes:
-    """Return a request's body of at most ``most`` bytes, which must arrive within ``within_s`` seconds.
+    """Return a request's body of at most ``max_bytes`` bytes, which must arrive within ``within_s`` seconds.
 
     ``on_chunk`` is called with the length of each chunk, and may raise ``BodyRefused``.
 
     Raises ``BodyRefused``; a longer ``content-length`` is refused before reading.
     """
     try:
-        return await asyncio.wait_for(_read_bounded(request, most, on_chunk), within_s)
+        return await asyncio.wait_for(_read_bounded(request, max_bytes, on_chunk), within_s)
     except TimeoutError:
         raise BodyRefused(408, "The body took too long to arrive.") from None
     except ClientDisconnect:
         raise BodyRefused(400, "The body is incomplete.") from None
 
 
-async def _read_bounded(request: Request, most: int, on_chunk: Callable[[int], None]) -> bytes:
-    too_large = BodyRefused(413, f"Invalid body: expected at most {most} bytes.")
+async def _read_bounded(request: Request, max_bytes: int, on_chunk: Callable[[int], None]) -> bytes:
+    too_large = BodyRefused(413, f"Invalid body: expected at most {max_bytes} bytes.")
     declared = request.headers.get("content-length", "0")
-    if not declared.isdigit() or int(declared) > most:
+    if not declared.isdigit() or int(declared) > max_bytes:
         raise too_large
     body = bytearray()
     async for chunk in request.stream():
         on_chunk(len(chunk))
         body += chunk
-        if len(body) > most:
+        if len(body) > max_bytes:
             raise too_large
     return bytes(body)
 
@@ -204,15 +203,15 @@ HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?")
 """``Host`` headers that name this machine."""
 PORT = re.compile(r":[0-9]{1,5}\Z")
 NO_PAGE = {"none"}
-"""Allowed ``Sec-Fetch-Site`` of a request that no page caused; only browsers send this header."""
+"""Allowed ``Sec-Fetch-Site`` for requests that no page sent; only browsers send this header."""
 OWN_PAGES = {"none", "same-origin"}
 """Allowed ``Sec-Fetch-Site`` if the endpoint's own pages may send requests too."""
 
 
 def is_for_this_machine(headers: Headers, others: Collection[str] = ()) -> bool:
     """Return whether a request's host is this machine or one of ``others``, with any port."""
-    named = headers.get("host", "")
-    return HOST.fullmatch(named) is not None or PORT.sub("", named) in others
+    host = headers.get("host", "")
+    return HOST.fullmatch(host) is not None or PORT.sub("", host) in others
 
 
 def is_for(headers: Headers, port: int | None) -> bool:
@@ -236,7 +235,7 @@ def fetch_site_allowed(headers: Headers, allowed: set[str]) -> bool:
     return set(headers.getlist("sec-fetch-site")) <= allowed
 
 
-def is_secret(given: str | bytes, secret: str) -> bool:
+def is_secret(text: str | bytes, secret: str) -> bool:
     """Return whether a client's text equals the secret, in constant time."""
-    sent = given.encode("utf-8", "replace") if isinstance(given, str) else given
-    return hmac.compare_digest(sent, secret.encode())
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    return hmac.compare_digest(data, secret.encode())

@@ -1,4 +1,4 @@
-"""File numbers and the order of directories tell a policy nothing of what was played before it."""
+"""A policy learns nothing of earlier episodes from its setup's buffer, its addresses or its files' numbers."""
 
 import errno
 import json
@@ -10,11 +10,25 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from enclosed import needs_bubblewrap
+from evopolicygym.checks.sandbox import attack
+from evopolicygym.core.task import EnvironmentSpec
 from playground import Playground, one_worker, policy
 from simulators import spec
 
-pytestmark = needs_bubblewrap
-
+LONG, SHORT = 99_000, 0
+"""Seeds whose setups differ in length: what follows the shorter one would be the longer one's rest."""
+WANDERS = policy(
+    init="self.things = {Thing(number) for number in range(50)}; self.addresses = [id(self), id(obs_space), id([])]",
+    reset="print([thing.number for thing in self.things], self.addresses, np.zeros(100_000).ctypes.data)",
+    top="class Thing:\n    def __init__(self, number):\n        self.number = number\n",
+)
+"""Prints in which order it meets the objects of a set, and where some things lie."""
+BETWEEN = (
+    policy(init="raise ValueError"),
+    policy(act="os._exit(3)"),
+    policy(reset="print('x' * 100_000)"),
+    "not Python",
+)
 MEMORY = "/dev/shm"  # noqa: S108 - a private directory is made in it
 
 NUMBERS = policy(
@@ -34,14 +48,61 @@ LIBRARIES = """
     {}
     print(*sorted((place, os.stat(place).st_ino) for place in places))
 """
-
-
 MOUNTS = """
     import ctypes
     libc, found = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(256)
     print([libc.statx(-100, b"/policy", 0, mask, found) and ctypes.get_errno() for mask in (0x7FF, 0x4000)])
 """
 """Asks for what ``stat`` tells, and for the number of the mount that a checkpoint lies in."""
+
+
+@pytest.mark.parametrize("level", ["bubblewrap", "process"])
+def test_no_rest_of_a_longer_setup(tmp_path: Path, level: str) -> None:
+    """P69: the buffer in which setups arrive holds nothing after an episode's own."""
+    with one_worker(level, spec("Plain"), tmp_path) as yard:
+        played = yard.play(attack("P69").source, LONG, SHORT)
+
+        assert [one.read() for one in played] == ["", ""]
+
+
+def seen(level: str, root: Path, environment: EnvironmentSpec) -> list[str]:
+    """Return what the policy prints in each episode of a worker that plays other policies between."""
+    with one_worker(level, environment, root) as ground:
+        found = [ground.play_one(WANDERS).read()]
+        for other in BETWEEN:
+            ground.load(other)
+            ground.play(other, 1, 2_000_000_000)
+            found += [one.read() for one in (ground.play_one(WANDERS), ground.play_one(WANDERS))]
+    return found
+
+
+@pytest.fixture(scope="module")
+def behind_bubblewrap(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return what the policy prints at bubblewrap."""
+    return seen("bubblewrap", tmp_path_factory.mktemp("a"), spec("Plain", 1))
+
+
+def test_sets_are_met_in_one_order(behind_bubblewrap: list[str]) -> None:
+    """Whatever a worker played before, where a policy's objects lie is the same in every episode."""
+    assert [behind_bubblewrap[0]] * 9 == behind_bubblewrap
+    assert "0" in behind_bubblewrap[0]
+
+
+def test_sets_are_met_in_one_order_without_namespaces(tmp_path: Path) -> None:
+    """So it is at level process."""
+    found = seen("process", tmp_path, spec("Plain", 1))
+
+    assert [found[0]] * 9 == found
+
+
+def test_workers_are_alike(behind_bubblewrap: list[str], tmp_path: Path) -> None:
+    """Another worker, which lies elsewhere, has a policy's objects at the same addresses, and the record says so."""
+    with one_worker("bubblewrap", spec("Plain", 1), tmp_path / "another-place") as ground:
+        findings = ground.executor.grounds.findings
+        again = ground.play_one(WANDERS).read()
+
+    assert again == behind_bubblewrap[0]
+    assert "addresses" in findings
 
 
 @pytest.fixture
@@ -58,6 +119,7 @@ def numbers(yard: Playground, **beside: str) -> str:
     return yard.play(NUMBERS, 0, **beside)[0].read()
 
 
+@needs_bubblewrap
 @pytest.mark.parametrize("count", [1, 3])
 def test_numbers_of_a_checkpoint(in_memory: Path, count: int) -> None:
     """P72: a checkpoint's files have the same numbers and order in every episode, whatever was laid before."""
@@ -70,6 +132,7 @@ def test_numbers_of_a_checkpoint(in_memory: Path, count: int) -> None:
         assert numbers(yard, one="1", two="2") == first
 
 
+@needs_bubblewrap
 def test_numbers_of_libraries(in_memory: Path) -> None:
     """P72: a library's directories have the same numbers, in whichever order policies look at them."""
     with one_worker("bubblewrap", spec("Plain"), in_memory) as yard:
@@ -80,6 +143,7 @@ def test_numbers_of_libraries(in_memory: Path) -> None:
         assert forwards == backwards
 
 
+@needs_bubblewrap
 def test_numbers_of_mounts(tmp_path: Path) -> None:
     """P72: no policy gets the number of a mount, which counts those that were made on the machine before."""
     with one_worker("bubblewrap", spec("Plain"), tmp_path) as yard:
