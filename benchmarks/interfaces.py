@@ -11,8 +11,10 @@ reward.
 
 import argparse
 import hashlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -23,9 +25,11 @@ from evopolicygym.agents.builtin.reference import write_reference
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.interface import InterfaceDraw, interface_key
 from evopolicygym.core.rollout import Episode, EpisodeJob, Recording
-from evopolicygym.core.task import Limits, PolicyContext
+from evopolicygym.core.spaces import Discrete, from_schema
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.runs.anchors import repeating_policy
 from evopolicygym.specs import catalog
 
 LEVELS = ("permuted", "anonymous")
@@ -101,19 +105,50 @@ def compare_returns(names: Sequence[str], draws: int, cases: int) -> int:
 
 
 def compare_speed(names: Sequence[str], rounds: int, cases: int) -> None:
-    """Print the time of a step through a permuted interface against the standard one, in turn."""
+    """Print the time of a step through a permuted interface against the standard one, in turn on one core.
+
+    The policy repeats an action, so that episodes are long and its own time is short.
+    """
+    core = min(os.sched_getaffinity(0))
     for name in names:
-        seconds: dict[str, list[float]] = {"standard": [], "permuted": []}
-        for number in range(rounds):
-            draws = [("standard", None), ("permuted", drawn(name, "permuted", number))]
-            for level, draw in draws if number % 2 else draws[::-1]:
-                episodes = played_episodes(name, cases, draw, 1)
-                steps = sum(episode.length for episode in episodes[1:])
-                own = sum(episode.seconds - (episode.act_seconds or 0) * episode.length for episode in episodes[1:])
-                seconds[level].append(own / steps)
+        spec, draws = catalog.load(name), {"standard": None, "permuted": drawn(name, "permuted", 0)}
+        seconds: dict[str, list[float]] = {level: [] for level in draws}
+        with ExitStack() as stack:
+            root = Path(stack.enter_context(TemporaryDirectory()))
+            plays = {
+                level: stack.enter_context(_opened(spec, root / level, core, draw, cases))
+                for level, draw in draws.items()
+            }
+            for number in range(rounds):
+                for level in list(draws)[:: 1 if number % 2 else -1]:
+                    episodes = plays[level]()
+                    steps = sum(episode.length for episode in episodes)
+                    seconds[level].append(sum(episode.seconds for episode in episodes) / steps)
         each = {level: median(found) * 1e6 for level, found in seconds.items()}
-        ratio = each["permuted"] / each["standard"]
-        print(f"{name:22} standard {each['standard']:.1f} us a step, permuted {each['permuted']:.1f} us: {ratio:.3f}")
+        ratio = median(permuted / standard for standard, permuted in zip(*seconds.values(), strict=True))
+        print(f"{name:22} standard {each['standard']:.1f} us a step, permuted {each['permuted']:.1f}: {ratio:.3f}")
+
+
+@contextmanager
+def _opened(
+    spec: EnvironmentSpec, root: Path, core: int, draw: InterfaceDraw | None, cases: int
+) -> Iterator[Callable[[], list[Episode]]]:
+    """Yield what plays cases with a policy that repeats an action."""
+    config = ExecutorConfig(spec, Limits(), "auto", root / "workers", root / "log", 1, interface=draw)
+    root.mkdir()
+    with LocalExecutor(config, [core]) as executor:
+        grounds = executor.grounds
+        space = from_schema(grounds.action_schema)
+        action = space.start if isinstance(space, Discrete) else [0.0] * len(grounds.action_schema["low"])
+        system = root / "system"
+        system.mkdir()
+        for name, content in repeating_policy(action).items():
+            (system / name).write_bytes(content)
+        context = PolicyContext(
+            spec.name, 0, cases, 0, spec.max_steps, grounds.observation_schema, grounds.action_schema
+        )
+        jobs = [EpisodeJob(case, 1 + case, case, None, Recording.OUTPUT) for case in range(cases)]
+        yield lambda: [episode for _, episode in executor.play(system, context, jobs, _repeated)]
 
 
 def play_agents(names: Sequence[str], agents: Sequence[str], budget: int, seeds: int) -> None:
@@ -141,7 +176,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="environments; all of Core16 where none is named")
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--cases", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--budget", type=int, default=128)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--agents", nargs="+", default=["tuner", "random_search"])

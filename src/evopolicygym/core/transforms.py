@@ -156,6 +156,8 @@ def _bind_array(shape: tuple[int, ...], dtype: Any, order: Any, spread: Any, *, 
     back = inverted(order)
     shrinking = (1.0 / factors).astype(dtype) if dtype.kind == "f" else factors  # of integers ±1, its own inverse
 
+    shrinking_back = shrinking[back]
+
     def flat(value: Any) -> Any:
         """Return the elements, flat and of the space's own dtype."""
         if type(value) is not np.ndarray or (value.dtype is not dtype and not wide):
@@ -174,12 +176,12 @@ def _bind_array(shape: tuple[int, ...], dtype: Any, order: Any, spread: Any, *, 
 
     def forward_flat(value: Any) -> Any:
         if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
-            return value.take(order) * factors
+            return value[order] * factors  # quicker than take, of few elements
         return forward(value)
 
     def backward_flat(value: Any) -> Any:
         if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
-            return (value * shrinking).take(back)
+            return value[back] * shrinking_back
         return backward(value)
 
     if is_flat and not is_moved and not wide:
