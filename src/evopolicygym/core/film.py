@@ -94,6 +94,8 @@ class FilmJob:
     """Where the film is written."""
     sheet: Path
     """Where its contact sheet is written, as a PNG."""
+    world_seed: int = 0
+    """As in ``core.rollout.EpisodeJob``."""
 
 
 class Camera(Protocol):

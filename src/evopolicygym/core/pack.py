@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from evopolicygym.core.task import Anchor, Success, TaskKind
+from evopolicygym.core.world import World
 
 
 class TaskWeight(StrEnum):
@@ -125,6 +126,8 @@ class PackTask:
     """None where nothing is said of it."""
     headroom: Headroom | None = None
     """None where the best known score was not looked for."""
+    worlds: Mapping[str, World] = field(default_factory=dict)
+    """Worlds that ship with it, by name."""
 
 
 @dataclass(frozen=True, slots=True)

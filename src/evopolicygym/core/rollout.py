@@ -178,6 +178,8 @@ class EpisodeJob:
     directory: Path | None = None
     """Where its files go, complete or absent; None to write nothing."""
     recording: Recording = Recording.TRAJECTORY
+    world_seed: int = 0
+    """Seeds what a world draws once for an experiment; nothing in the standard world."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
 from evopolicygym.core.task import Task, TaskText
+from evopolicygym.core.world import world_text
 from evopolicygym.records.paths import FILM, SHEET
 
 CONTRACT = """\
@@ -102,8 +103,11 @@ def task_text(state: RunState) -> str:
     seen, done = (from_schema(schema) for schema in (state.opened.observation_schema, state.opened.action_schema))
     sections = {
         "Objective": environment.objective,
-        "Observation": _space_text(seen, environment.observation, with_bounds=with_bounds),
+        "Observation": _space_text(
+            seen, getattr(seen, "fields", ()) or environment.observation, with_bounds=with_bounds
+        ),
         "Action": _space_text(done, environment.action, with_bounds=with_bounds),
+        "World": world_text(environment.world, with_numbers=with_bounds),
         "Reward": environment.reward,
         "Success": environment.success.meaning if environment.success else "",
         "Termination": f"{environment.termination} An episode is cut after {environment.max_steps} steps.",

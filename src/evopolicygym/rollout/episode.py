@@ -53,7 +53,7 @@ def play_episode(
     began = perf_counter()
     policy = PolicyProcess(zygote, context, limits, watchdog, job.position, job.policy_seed)
     try:
-        with closing(Environment(spec)) as environment:
+        with closing(Environment(spec, job.world_seed)) as environment:
             recorder, ending, failure = _play(environment, policy, context, job, watchdog)
         act_seconds = None if failure else policy.mean_act_s
     finally:
@@ -67,7 +67,7 @@ def play_without_policy(spec: EnvironmentSpec, context: PolicyContext, watchdog:
     began = perf_counter()
     frame = bytearray(layout.size(context.obs_space, wide=False))
     write = layout.bind(context.obs_space, frame, wide=False).write
-    with closing(Environment(spec)) as environment:
+    with closing(Environment(spec, job.world_seed)) as environment:
         recorder = _begun(environment, frame, 0, write, context, job)
         ending = _steps(environment, write, recorder, _random_actions(environment, job.seed, watchdog))
     failure = Failure(FailureReason.INVALID_ACTION, TOO_MUCH)

@@ -41,7 +41,7 @@ class DrawnEpisode:
 
 def draw(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
     """Play the actions until they or the episode end; show the picture after the reset, and after every few steps."""
-    environment = RenderedEnvironment(order.spec, order.size)
+    environment = RenderedEnvironment(order.spec, order.size, order.world_seed)
     schemas = dict(order.observation_schema), dict(order.action_schema)
     frame = bytearray(layout.size(schemas[0], wide=False))
     write = layout.bind(schemas[0], frame, wide=False).write

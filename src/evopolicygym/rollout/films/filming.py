@@ -54,6 +54,8 @@ class CameraOrder:
     """Path of a contact sheet as PNG; None for none."""
     length: int = 0
     """Steps that were recorded: a contact sheet is laid out for so many."""
+    world_seed: int = 0
+    """As in ``core.rollout.EpisodeJob``."""
 
 
 class LocalCamera:
@@ -76,7 +78,14 @@ class LocalCamera:
         if self._variables is None:
             self._variables = needed(self._spec, pinned=self._pinned)
         order = CameraOrder(
-            self._spec, job.seed, *self._schemas, job.actions, job.target, sheet=job.sheet, length=job.length
+            self._spec,
+            job.seed,
+            *self._schemas,
+            job.actions,
+            job.target,
+            sheet=job.sheet,
+            length=job.length,
+            world_seed=job.world_seed,
         )
         return shoot(order, self._variables, advanced)
 
