@@ -9,10 +9,11 @@ import pytest
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, sample
-from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.core.world import decode_world
 from evopolicygym.environments.environment import Environment
-from evopolicygym.specs import catalog
+from evopolicygym.runs.asked_environment import asked_environment, asked_world
+from evopolicygym.specs import catalog, pack_catalog
 from simulators import spec
 
 PLAIN = spec("Plain", 12)
@@ -249,3 +250,22 @@ def test_other_drivers_are_drawn() -> None:
     assert {(each.TIME_WANTED, each.DISTANCE_WANTED) for each in others} == {
         (2 * type(others[0]).TIME_WANTED, 3 * type(others[0]).DISTANCE_WANTED)
     }
+
+
+SHIPPED = [(name, world) for name in catalog.names() for world in catalog.worlds_of(name)]
+SHIPPED_BY_PACKS = [
+    (task.name, world) for pack in pack_catalog.readable() for task in pack.tasks for world in task.worlds
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "world"),
+    [*SHIPPED, *(pytest.param(*shipped, marks=pytest.mark.nightly) for shipped in SHIPPED_BY_PACKS)],
+)
+def test_a_world_that_ships_fits_its_task(name: str, world: str) -> None:
+    """What a world changes is there in the simulator of the task that it ships with."""
+    environment, _ = asked_environment(name, TaskText.FULL)
+    found = asked_world(name, world)
+    assert found is not None
+
+    assert played(environment)[1] != played(environment.in_world(found))[1] or found.delay.observation
