@@ -116,7 +116,7 @@ def compare(task: str, worlds: Iterable[World | None], cases: int) -> None:
 
 def shipped(cases: int) -> None:
     """Print the table of worlds that ship."""
-    print("| task | world | random | idle | reference |\n|---|---|---|---|---|")
+    print("| task | world | random ± s.e. | idle ± s.e. | reference ± s.e. |\n|---|---|---|---|---|")
     for name in catalog.names():
         if worlds := catalog.worlds_of(name):
             compare(name, [None, *worlds.values()], cases)
