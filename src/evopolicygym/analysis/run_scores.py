@@ -56,8 +56,9 @@ def compare(state: RunState) -> list[Row]:
         "ending early (ours)": (environment.degenerate_anchor, "public cases"),
         "reference policy (ours)": (environment.reference_anchor, "cases of results/references"),
     }
+    here = f"held-out cases, in the world {environment.world.name}" if environment.world else ""
     rows = [
-        Row(name, anchor.mean, anchor.standard_error, f"{anchor.episodes} {cases}")
+        Row(name, anchor.mean, anchor.standard_error, f"{anchor.episodes} {here or cases}")
         for name, (anchor, cases) in anchors.items()
         if anchor
     ]

@@ -97,6 +97,11 @@ def policy_seed(secret: bytes, environment: str, split: Split, index: int, run_s
     return _number(secret, f"evopolicygym policy seed 1|{environment}|{split.value}|{index}|{run_seed}", bits=32)
 
 
+def world_seed(secret: bytes, environment: str) -> int:
+    """Return the number that seeds what a world draws in one environment, for a whole experiment (128 bits)."""
+    return _number(secret, f"evopolicygym world 1|{environment}", bits=SEED_BITS)
+
+
 def commitment(cases: CaseSet, salt: bytes) -> str:
     """Return the salted SHA-256 by which a run commits to its cases, in hexadecimal."""
     text = json.dumps({split.value: list(seeds) for split, seeds in cases.seeds.items()}, separators=(",", ":"))

@@ -91,6 +91,8 @@ class FilmJob:
     """The film's file."""
     sheet: Path
     """The contact sheet's file, a PNG."""
+    world_seed: int = 0
+    """As in ``core.rollout.EpisodeJob``."""
 
 
 class Camera(Protocol):

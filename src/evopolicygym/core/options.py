@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.task import TRAIN_CASES, Limits, Task
+from evopolicygym.core.world import STANDARD
 
 Setting = bool | int | float | str
 """An option's value in tables."""
@@ -245,6 +246,11 @@ class Knobs(TypedDict, total=False):
         details="[the task's interface](../use/knobs.md#interface): `standard`; `permuted`, with order, signs, scales "
         "and codes that the experiment's secret draws, as the text says; or `anonymous`, the same without names",
         comparability_label="interface of the task")]
+    world: Annotated[str | dict[str, Any], Option(STANDARD,
+        "The world of the task: standard, a name that ships with the task, or a TOML file.",
+        details="[the world](../use/worlds.md) of the task: `standard`, a name that ships with the task, or a TOML "
+        "file; in TOML files and Python also a table",
+        metavar="NAME|FILE", comparability_label="world", affects_cases=True)]
     feedback: Annotated[Literal["full", "traces", "returns"], Option("full",
         "The feedback on a submission: full, traces (no films) or returns (no trajectories).",
         details="the [feedback](../use/knobs.md#feedback) on a submission: `full`, `traces` (no films) or "

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from evopolicygym.core.task import Anchor, Success, TaskKind
+from evopolicygym.core.world import World
 
 
 class TaskWeight(StrEnum):
@@ -125,6 +126,8 @@ class PackTask:
     """None if not described."""
     headroom: Headroom | None = None
     """None if the best known score was not determined."""
+    worlds: Mapping[str, World] = field(default_factory=dict)
+    """Worlds that ship with it, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,8 @@ class EpisodeJob:
     directory: Path | None = None
     """The directory for its files; None to write none."""
     recording: Recording = Recording.TRAJECTORY
+    world_seed: int = 0
+    """Seeds what a world draws once for an experiment; nothing in the standard world."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
+from evopolicygym.core.world import World
 
 
 class TaskKind(StrEnum):
@@ -124,11 +125,25 @@ class EnvironmentSpec:
     """Distributions whose versions the numbers depend on, gymnasium and numpy aside."""
     pack: str = ""
     """The pack whose own Python environment plays it; empty where it plays on the Python that we run on."""
+    world: World | None = None
+    """What makes the task harder than its simulator does; None for the standard world."""
 
     @property
     def registered_id(self) -> str:
         """The id that gymnasium registered, without the module that may stand before it (``module:Id``)."""
         return self.id.rpartition(":")[2]
+
+    def in_world(self, world: World) -> "EnvironmentSpec":
+        """Return this environment in a world, whose anchors aren't known."""
+        return replace(
+            self,
+            world=world,
+            random_anchor=None,
+            idle_anchor=None,
+            reference_anchor=None,
+            degenerate_anchor=None,
+            degenerate_policy="",
+        )
 
     @property
     def registering_modules(self) -> tuple[str, ...]:

@@ -23,13 +23,12 @@ from evopolicygym.core.task import EnvironmentSpec, SuccessRule
 from evopolicygym.environments import fast
 from evopolicygym.environments.spaces import from_gymnasium, from_json
 from evopolicygym.environments.versions import not_installed
+from evopolicygym.environments.world import CRASHED, WorldSimulator
 
 LONG_SEED = (1 << SEED_BITS) - 1
 """A seed that simulators with seeds of 32 or 64 bits refuse."""
 EXPECTED = "Expected a gymnasium.Env: one agent that plays one episode at a time. A wrapper that is one works."
 DEFAULT_FPS = 30.0
-CRASHED = "crashed"
-"""The key of ``info`` with which highway-env reports a crash."""
 _log = logging.getLogger(__name__)
 
 
@@ -47,9 +46,12 @@ class Environment:
 
     __slots__ = ("_max_steps", "_simulator", "_simulator_step", "_steps", "spec")
 
-    def __init__(self, spec: EnvironmentSpec) -> None:
+    def __init__(self, spec: EnvironmentSpec, world_seed: int = 0) -> None:
+        """Make the simulator; ``world_seed`` seeds what its world draws (``environments/world.py``)."""
         self.spec = spec
         self._simulator = _make(spec)
+        if spec.world is not None:
+            self._simulator = WorldSimulator(self._simulator, spec, spec.world, world_seed)
         self._simulator_step = self._simulator.step
         self._max_steps = spec.max_steps
         self._steps = 0
@@ -57,7 +59,10 @@ class Environment:
     @property
     def observation_space(self) -> Space:
         """The space of observations, with the spec's meanings; read it after a reset, which may replace it."""
-        return from_gymnasium(self._simulator.observation_space, self.spec.observation, self.spec.observation)
+        meanings = self.spec.observation
+        if isinstance(self._simulator, WorldSimulator):
+            meanings = self._simulator.kept(meanings)
+        return from_gymnasium(self._simulator.observation_space, meanings, meanings)
 
     @property
     def action_space(self) -> Space:
@@ -202,7 +207,7 @@ def _bare(spec: EnvironmentSpec) -> EnvSpec:
             f"Unknown gymnasium id {spec.id!r} of the environment {spec.name!r}: {error} "
             f'If a package registers it, name its module: imports = ["MODULE"] in a TOML file, or MODULE:{spec.id}.'
         ) from error
-    if isinstance(bare.entry_point, str):
+    if isinstance(bare.entry_point, str) and not (spec.world and spec.world.changes_simulator):
         bare.entry_point = fast.entry_point(bare.entry_point)
     bare.max_episode_steps = None
     bare.order_enforce = False

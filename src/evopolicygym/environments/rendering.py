@@ -54,13 +54,13 @@ TRIAL_S = 120
 class RenderedEnvironment(Environment):
     """An environment that can also render its current state."""
 
-    def __init__(self, spec: EnvironmentSpec, size: tuple[int, int] | None = None) -> None:
+    def __init__(self, spec: EnvironmentSpec, size: tuple[int, int] | None = None, world_seed: int = 0) -> None:
         """Request a picture size (width, height); most simulators ignore it."""
         drawn: dict[str, Any] = {"render_mode": "rgb_array"}
         if size and _by_mujoco(spec) and not spec.pack:  # a pack's simulators name these arguments differently
             drawn |= {"width": size[0], "height": size[1]}
         try:
-            super().__init__(replace(spec, arguments={**spec.arguments, **drawn}))
+            super().__init__(replace(spec, arguments={**spec.arguments, **drawn}), world_seed)
         except TypeError as error:
             if "render_mode" not in str(error):
                 raise

@@ -113,8 +113,10 @@ def _maker(rollouts: Rollouts, submission: SubmissionState, place: int) -> Calla
             if monotonic() > deadline:
                 raise _Refused(NoFilm.TOO_LONG)
 
-        seed = rollouts.job_builder.cases.seed(Split.TRAIN, case)
-        shot = rollouts.camera.film(FilmJob(seed, folder, recorded.length, target, folder / SHEET), advanced)
+        dealt = rollouts.job_builder
+        seed = dealt.cases.seed(Split.TRAIN, case)
+        job = FilmJob(seed, folder, recorded.length, target, folder / SHEET, dealt.world_seed)
+        shot = rollouts.camera.film(job, advanced)
         if (shot.trajectory_sha256, shot.episode_return) != (recorded.trajectory_sha256, recorded.episode_return):
             raise _Refused(NoFilm.ANOTHER_EPISODE)
         checkpoint = submission.charged.checkpoint

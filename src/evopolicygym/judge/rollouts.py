@@ -48,7 +48,13 @@ class EpisodeJobBuilder:
             policy_seed=cases.policy_seed(self.secret, self.cases.environment, split, index, self.run_seed),
             directory=directory,
             recording=recording,
+            world_seed=self.world_seed,
         )
+
+    @property
+    def world_seed(self) -> int:
+        """What seeds the draws of the run's world."""
+        return cases.world_seed(self.secret, self.cases.environment)
 
 
 STOPPED_MESSAGE = "The run was stopped; resume it to go on."

@@ -12,6 +12,8 @@ from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
 from evopolicygym.core.task import Memory, Task, TaskInterface, TaskText
 from evopolicygym.judge.interface_text import PERMUTED_NOTE, changes_text, plain_text
+from evopolicygym.core.task import Task, TaskText
+from evopolicygym.core.world import world_text
 from evopolicygym.records.paths import FILM, SHEET
 
 CONTRACT = """\
@@ -105,6 +107,7 @@ def task_text(state: RunState) -> str:
         "Interface": PERMUTED_NOTE if task.interface is TaskInterface.PERMUTED else "",
         "Observation": _side_text(state.opened, "observation", environment.observation),
         "Action": _side_text(state.opened, "action", environment.action),
+        "World": _world_text(task),
         "Reward": environment.reward,
         "Success": environment.success.meaning if environment.success else "",
         "Termination": f"{environment.termination} An episode is cut after {environment.max_steps} steps.",
@@ -157,6 +160,12 @@ def _films_text(films: int) -> str:
         f'`"films"`, such as `{{"env_instances": "0-7", "films": [2, 5]}}`. The feedback has them as `{FILM}`, a frame '
         f"for the reset and one for each step, with `{SHEET}`, some of the frames on one picture."
     )
+
+
+def _world_text(task: Task) -> str:
+    standard = task.interface is TaskInterface.STANDARD
+    with_numbers = standard and task.text is TaskText.FULL  # numbers are those of the standard interface
+    return world_text(task.environment.world, with_numbers=with_numbers, with_names=standard)
 
 
 def _side_text(opened: RunOpened, side: str, meanings: tuple[str, ...]) -> str:

@@ -57,7 +57,10 @@ MULTILINE = frozenset(
 def encode(summary: RunSummary) -> dict[str, Any]:
     """Return a summary as the JSON object in ``run.json``."""
     usages = {"usage": _amounts(summary.usage), "tool_usage": _amounts(summary.tool_usage)}
-    return {"schema_version": SCHEMA, **asdict(summary), **usages}
+    document = {"schema_version": SCHEMA, **asdict(summary), **usages}
+    if summary.task.environment.world is None:  # as runs from before there were worlds have it
+        del document["task"]["environment"]["world"]
+    return document
 
 
 def decode(text: str | bytes) -> RunSummary:

@@ -61,7 +61,7 @@ def play_episode(
     began = perf_counter()
     policy = PolicyProcess(zygote, context, limits, watchdog, job.position, job.policy_seed)
     try:
-        with closing(play_through(Environment(spec), interface)) as environment:
+        with closing(play_through(Environment(spec, job.world_seed), interface)) as environment:
             recorder, ending, failure = _play(environment, policy, context, job, watchdog)
         act_seconds = None if failure else policy.mean_act_s
     finally:
@@ -82,7 +82,7 @@ def play_without_policy(
     began = perf_counter()
     frame = bytearray(layout.size(context.obs_space, wide=False))
     write = layout.bind(context.obs_space, frame, wide=False).write
-    with closing(play_through(Environment(spec), interface)) as environment:
+    with closing(play_through(Environment(spec, job.world_seed), interface)) as environment:
         recorder = _begun(environment, frame, 0, write, context, job)
         ending = _steps(environment, write, recorder, _random_actions(environment, job.seed, watchdog))
     failure = Failure(FailureReason.INVALID_ACTION, TOO_MUCH)

@@ -8,8 +8,8 @@ at once.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib.resources import files
 from itertools import islice
@@ -23,7 +23,7 @@ import numpy as np
 from evopolicygym import references
 from evopolicygym.core.cases import PUBLIC_KEY, SIZES, Split, derive
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.rollout import Episode, Recording
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Recording
 from evopolicygym.core.score import estimate, total
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.task import Anchor, EnvironmentSpec, Limits, PolicyContext
@@ -92,30 +92,77 @@ class AnchorPlayer(AbstractContextManager["AnchorPlayer"]):
         return self._executor.grounds.workers
 
     def play(
-        self, policy: Mapping[str, bytes], split: Split, cases: int, observe: Callable[[int], object]
+        self,
+        policy: Mapping[str, bytes],
+        split: Split,
+        cases: int,
+        observe: Callable[[int], object] = lambda _done: None,
+        key: bytes = PUBLIC_KEY,
     ) -> PlayedAnchor:
         """Return how a policy's files do on the first cases of a split; ``observe`` is called with how many are done.
+
+        ``key`` draws a world's parameters; the cases are always the published ones.
 
         Raises ``UsageError`` where the policy failed.
         """
         self._played += 1
         directory = Path(self._place.name) / f"policy-{self._played}"
-        directory.mkdir()
-        for name, content in policy.items():
-            (directory / name).write_bytes(content)
-        jobs, grounds = _jobs(self.spec, split, cases), self._executor.grounds
-        schemas = grounds.observation_schema, grounds.action_schema
-        context = PolicyContext(self.spec.name, 0, cases, 0, self.spec.max_steps, *schemas)
-        begun, found = perf_counter(), dict[int, Episode]()
-        for job, episode in self._executor.play(directory, context, jobs, lambda _job, _why: None):
-            if episode.failure:
-                raise UsageError(
-                    f"{self.spec.name}: a policy that holds its anchor failed in case {job.position}: "
-                    f"{episode.failure.message}"
-                )
-            found[job.position] = episode
+        jobs = deal_jobs(EpisodeJobBuilder(derive(PUBLIC_KEY, self.spec.name), key, run_seed=0), split, cases)
+        begun, found = perf_counter(), list[Episode]()
+        for episode in play_policy(self._executor, self.spec, directory, policy, jobs):
+            found.append(episode)
             observe(len(found))
-        return PlayedAnchor(tuple(found[position] for position in sorted(found)), perf_counter() - begun)
+        return PlayedAnchor(tuple(found), perf_counter() - begun)
+
+
+def play_policy(
+    executor: Executor, spec: EnvironmentSpec, directory: Path, policy: Mapping[str, bytes], jobs: Sequence[EpisodeJob]
+) -> Iterator[Episode]:
+    """Yield the episodes of a policy's files, which are laid into a new directory, in the order of their positions.
+
+    Raises ``UsageError`` where the policy failed.
+    """
+    directory.mkdir()
+    for name, content in policy.items():
+        (directory / name).write_bytes(content)
+    schemas = executor.grounds.observation_schema, executor.grounds.action_schema
+    context = PolicyContext(spec.name, 0, len(jobs), 0, spec.max_steps, *schemas)
+    waiting, due = dict[int, Episode](), 0
+    for job, episode in executor.play(directory, context, jobs, lambda _job, _why: None):
+        if episode.failure:
+            raise UsageError(
+                f"{spec.name}: a policy that holds its anchor failed in case {job.position}: {episode.failure.message}"
+            )
+        waiting[job.position] = episode
+        while due in waiting:
+            yield waiting.pop(due)
+            due += 1
+
+
+def measure_world_anchors(
+    executor: Executor, spec: EnvironmentSpec, job_builder: EpisodeJobBuilder, cases: int
+) -> EnvironmentSpec:
+    """Return an environment in a world with its anchors there, measured on the first held-out cases of a run.
+
+    They are random play, the idle action and the reference policy of the standard world, where there is one; what fails
+    in this world has none. The same run in the same experiment finds the same, as ``job_builder`` deals the cases.
+    """
+    jobs = deal_jobs(job_builder, Split.HELD_OUT, cases)
+    policies = {AnchorKind.RANDOM: starter_policy(), AnchorKind.IDLE: repeating_policy(spec.idle_action)}
+    if spec.name in references.names():
+        policies[AnchorKind.REFERENCE] = references.files_of(spec.name)
+    found: dict[AnchorKind, Anchor] = {}
+    with TemporaryDirectory(prefix="evopolicygym-anchors-") as place:
+        for kind, policy in policies.items():
+            with suppress(UsageError):
+                episodes = tuple(play_policy(executor, spec, Path(place, kind.value), policy, jobs))
+                found[kind] = _anchor(PlayedAnchor(episodes, 0.0), 1).anchor
+    return replace(
+        spec,
+        random_anchor=found.get(AnchorKind.RANDOM),
+        idle_anchor=found.get(AnchorKind.IDLE),
+        reference_anchor=found.get(AnchorKind.REFERENCE),
+    )
 
 
 def starter_policy() -> dict[str, bytes]:
@@ -129,8 +176,8 @@ def repeating_policy(action: Any) -> dict[str, bytes]:  # noqa: ANN401 - an acti
     return {"policy.py": REPEATING_POLICY.format(action=action).encode()}
 
 
-def _jobs(spec: EnvironmentSpec, split: Split, cases: int) -> Sequence[Any]:
-    job_builder = EpisodeJobBuilder(derive(PUBLIC_KEY, spec.name), PUBLIC_KEY, run_seed=0)
+def deal_jobs(job_builder: EpisodeJobBuilder, split: Split, cases: int) -> list[EpisodeJob]:
+    """Return the jobs that play the first cases of a split and write nothing down."""
     return [job_builder.job(split, index, index, None, Recording.OUTPUT) for index in range(cases)]
 
 

@@ -5,15 +5,18 @@ resumed or played again.
 """
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.errors import UnknownName, UnregisteredId, UsageError
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.task import EnvironmentSpec, TaskText
+from evopolicygym.core.world import STANDARD, World, decode_world
 from evopolicygym.environments.derived import add_anchors, bare_spec, complete_spec, derive_spec, pack_spec
 from evopolicygym.environments.description import cached_description
 from evopolicygym.packs.installation import needed
@@ -22,6 +25,8 @@ from evopolicygym.specs import catalog, pack_catalog
 ID = re.compile(r"(?=.*(-v\d+$|[:/]))([\w.]+:)?([\w-]+/)?[\w.-]+", re.ASCII)
 """An id, as opposed to a name of a spec: it has a version, a namespace or a module, and is not a path."""
 MOST_NEAR = 3
+NAMELESS = "custom"
+"""The name of a world whose document, given as a table, has none."""
 ALL = "evopolicygym environments and evopolicygym packs list what there is"
 
 
@@ -51,6 +56,34 @@ def asked_environment(
         return derive_spec(bare_spec(asked, tuple(imports), given)), TaskText.TERSE
     except UnregisteredId as error:
         raise unregistered_id(asked, imports) from error
+
+
+def asked_world(asked: str, world: str | Mapping[str, Any]) -> World | None:
+    """Return the world that a run of an environment asks for; None for the standard one.
+
+    ``world`` is a name that ships with the environment, the path of a TOML file, or a world's document. Raises
+    ``UsageError`` where it is none of these.
+    """
+    if world == STANDARD:
+        return None
+    if not isinstance(world, str):
+        return decode_world(world, str(world.get("name") or NAMELESS), "The world")
+    if world.endswith(".toml"):
+        file = Path(world)
+        try:
+            return decode_world(tomllib.loads(file.read_text(encoding="utf-8")), file.stem, world)
+        except OSError as error:
+            raise UsageError(f"{world} can't be read ({error.strerror}): expected a path to a TOML file.") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{world} is not TOML: {error}.") from error
+    known: Mapping[str, World] = {}
+    if asked.endswith(".toml") or asked in catalog.names():
+        known = catalog.worlds_of(asked)
+    elif found := pack_catalog.find(asked):
+        known = found[1].worlds
+    if world not in known:
+        raise UnknownName(f"world of {asked}", world, [STANDARD, *known])
+    return known[world]
 
 
 def _of_pack(pack: Pack, task: PackTask, imports: tuple[str, ...], arguments: Mapping[str, Any]) -> EnvironmentSpec:

@@ -9,7 +9,7 @@ import shutil
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
@@ -47,7 +47,8 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
 from evopolicygym.core.text import now, printable
-from evopolicygym.runs.asked_environment import asked_environment
+from evopolicygym.core.world import STANDARD, World
+from evopolicygym.runs.asked_environment import asked_environment, asked_world
 from evopolicygym.sandbox.levels import waivable
 from evopolicygym.sandbox.packages import normalised
 from evopolicygym.specs import catalog
@@ -162,7 +163,9 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
     if not 0 <= seed <= LARGEST_SEED:
         raise UsageError(f"Invalid seed: expected an integer from 0 to {LARGEST_SEED}, got {seed}.")
     environment, text = asked_environment(task, TaskText(options["text"]), options["imports"], options["make"])
-    options = {**options, "text": text.value}
+    if (world := asked_world(task, options["world"])) is not None:
+        environment = environment.in_world(world)
+    options = {**options, "text": text.value, "world": world.name if world else STANDARD}
     return RunConfig(
         task=Task(
             environment,
@@ -170,7 +173,7 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
             validation_cases=options["validation"],
             held_out_cases=options["held_out"],
             train_cases=options["train_cases"],
-            limits=Limits(**options["policy_limits"]),  # type: ignore[arg-type] # typed as they were decoded
+            limits=_limits(options["policy_limits"], world),
             feedback=FeedbackProfile(options["feedback"]),
             finish_allowed=options["finish"] or options["agent"] == SHELL,
             films=options["films"],
@@ -228,6 +231,19 @@ def decode_run_config(document: Mapping[str, Any], origin: str) -> RunConfig:
     """Return the run that a TOML document configures; a ``UsageError`` names the document's ``origin``."""
     table = decode_table(RunTable, document, origin).model_dump()
     return build_run_config(table["task"], cast("RunOptions", flatten_options(RUN_OPTIONS, table)))
+
+
+def _limits(given: Mapping[str, float], world: World | None) -> Limits:
+    """Return a policy's limits; a world's limit of an action replaces the default."""
+    limits = Limits(**given)  # type: ignore[arg-type] # typed as they were decoded
+    if world is None or world.act_ms is None:
+        return limits
+    if "act_s" in limits.changed:
+        raise UsageError(
+            f"--policy-limit act_s and the world {world.name!r}, which has act_ms = {world.act_ms:g}, are mutually "
+            f"exclusive."
+        )
+    return replace(limits, act_s=world.act_ms / 1000)
 
 
 def changed_choices(options: RunOptions) -> dict[str, Any]:

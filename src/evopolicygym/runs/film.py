@@ -102,7 +102,7 @@ def films(
         for case in due:
             index = case if hidden else submission.charged.env_instances[case]
             files = _files(paths, wish.split, submission, case)
-            scene = _Scene(state, wish, submission, case, dealt.cases.seed(wish.split, index))
+            scene = _Scene(state, wish, submission, case, dealt.cases.seed(wish.split, index), dealt.world_seed)
             actions = Path(scratch, episode_name(case)) if case in again else files
             film = scene.filmed(places[case], actions, variables, again.get(case), advanced)
             yield MadeFilm(places[case], film, was_there=False, isolation=isolation if case in again else "")
@@ -117,6 +117,7 @@ class _Scene:
     submission: SubmissionState
     case: int
     seed: int
+    world_seed: int
 
     def filmed(
         self,
@@ -145,6 +146,7 @@ class _Scene:
                     fps=wish.fps,
                     size=wish.size,
                     interface=opened.interface,
+                    world_seed=self.world_seed,
                 ),
                 variables,
                 lambda done: advanced(name, done, steps),

@@ -34,6 +34,7 @@ from evopolicygym.records.rollback_guard import check_state_dir_writable, create
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.films.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
+from evopolicygym.runs.anchors import measure_world_anchors
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.preflight import (
     agent_sha256,
@@ -109,7 +110,10 @@ def play(
             _offer_packages(paths, config.task, executor)
         refuse_open_sandbox(config.task, executor.grounds.isolation)
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
-        opening = _opening(config, owner, run_id, _grounds(executor, root), price)
+        grounds = _grounds(executor, root)
+        if environment.world is not None:
+            config = replace(config, task=_with_anchors(config, owner, executor))
+        opening = _opening(config, owner, run_id, grounds, price)
         experiment.list_run(opening)
         writer = stack.enter_context(RunWriter(root, opening, create_guard(opening)))
         writer.listen(observer)
@@ -264,6 +268,13 @@ def _camera(opened: RunOpened) -> LocalCamera | None:
         return None
     schemas = opened.observation_schema, opened.action_schema
     return LocalCamera(opened.task.environment, *schemas, pinned=is_pinned(opened), interface=opened.interface)
+
+
+def _with_anchors(config: RunConfig, owner: experiment.Experiment, executor: Executor) -> Task:
+    """Return a run's task with the anchors of its world, measured on its held-out cases, which nothing charges."""
+    spec = config.task.environment
+    dealt = EpisodeJobBuilder(owner.cases(spec.name, config.split), owner.key(config.split), run_seed=0)
+    return replace(config.task, environment=measure_world_anchors(executor, spec, dealt, config.task.held_out_cases))
 
 
 def _opening(

@@ -25,6 +25,7 @@ from typing import Any
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.task import Anchor, EnvironmentSpec, Success, SuccessRule, TaskText, TerseTexts
+from evopolicygym.core.world import World, decode_world, named_world
 
 SUFFIX = ".toml"
 GROUP = "evopolicygym.environments"
@@ -33,6 +34,8 @@ GROUP = "evopolicygym.environments"
 _ANCHORS = ("random_anchor", "idle_anchor", "reference_anchor", "degenerate_anchor")
 _NOT_HASHED = frozenset({"family", "kind", "extra", "packages", "pack", "degenerate_policy", *_ANCHORS})
 """Fields that no score depends on."""
+_STANDARD = ("world", None)
+"""The field that older runs lack."""
 
 _PARTS = {"success": Success, "terse": TerseTexts, **dict.fromkeys(_ANCHORS, Anchor)}
 """Fields that are TOML tables."""
@@ -43,6 +46,7 @@ class _SpecFile(EnvironmentSpec):
     """The content of a spec file; a run chooses which of its texts are shown, and records only those."""
 
     terse: TerseTexts | None = None
+    worlds: dict[str, World] = field(default_factory=dict)
 
     def spec(self) -> EnvironmentSpec:
         """Return the spec without the other fields of its file."""
@@ -72,6 +76,19 @@ def load(name_or_path: str | Path, text: TaskText = TaskText.FULL) -> Environmen
     if name in outside:
         return _read(file_of(outside[name], "environment"), name, text)
     raise UnknownName("environment", name, built_in.keys() | outside.keys())
+
+
+def worlds_of(name_or_path: str | Path) -> dict[str, World]:
+    """Return the worlds that ship with a spec, by name; raise as ``load`` does."""
+    name = str(name_or_path)
+    if name.endswith(".toml"):
+        file: Traversable = Path(name)
+    elif name in _built_in():
+        file = _built_in()[name]
+    else:
+        file = file_of(entry_points_of(GROUP)[name], "environment")
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {key: decode_world(world, key, f"{file}: worlds.{key}") for key, world in document.get("worlds", {}).items()}
 
 
 def import_from(directory: Path, spec: EnvironmentSpec) -> None:
@@ -104,6 +121,8 @@ def decode(document: Mapping[str, Any], name: str, source: str, shown: TaskText 
     if extra:
         raise UsageError(_format_problems(source, extra))
     _check_values(file, source)
+    for world_name, world in file.worlds.items():
+        named_world(world, world_name)
     if shown is TaskText.FULL:
         return file.spec()
     if file.terse is None:
@@ -120,7 +139,7 @@ def spec_sha256(spec: EnvironmentSpec) -> str:
     It covers the texts, which an agent reads, and the name, from which cases are derived. It excludes anchors, family,
     kind, extra and packages, whose versions a run records separately.
     """
-    hashed = {key: value for key, value in asdict(spec).items() if key not in _NOT_HASHED}
+    hashed = {key: value for key, value in asdict(spec).items() if key not in _NOT_HASHED and (key, value) != _STANDARD}
     canonical = json.dumps(hashed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -193,21 +212,24 @@ class GameIdentity:
     """Further arguments of ``gymnasium.make``."""
     success: str = ""
     """The rule of success with its key; empty where none is declared."""
+    world: World | None = None
+    """None for the standard world."""
 
     def is_same(self, other: "GameIdentity") -> bool:
         """Return whether returns of both are comparable; rules of success count if both have one."""
-        mine, theirs = ((game.id, game.max_steps, dict(game.arguments)) for game in (self, other))
+        mine, theirs = ((game.id, game.max_steps, dict(game.arguments), game.world) for game in (self, other))
         return mine == theirs and (not (self.success and other.success) or self.success == other.success)
 
     def __str__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in sorted(self.arguments.items()))
         success = f", success by {self.success}" if self.success else ""
-        return f"{self.id}{f' ({arguments})' if arguments else ''}, {self.max_steps} steps{success}"
+        world = f", in the world {self.world.name}" if self.world else ""
+        return f"{self.id}{f' ({arguments})' if arguments else ''}, {self.max_steps} steps{success}{world}"
 
 
 def game_of(spec: EnvironmentSpec) -> GameIdentity:
     """Return the game of a spec."""
-    return GameIdentity(spec.id, spec.max_steps, spec.arguments, success_of(spec.success))
+    return GameIdentity(spec.id, spec.max_steps, spec.arguments, success_of(spec.success), spec.world)
 
 
 def success_of(success: Success | None) -> str:

@@ -5,7 +5,7 @@ A built-in name is a file of ``specs/packs/``. Other distributions add names thr
 
 A file lists its tasks in groups that differ only in their ids; texts of single ids are in ``[texts."ID"]``, limits of
 single ids in ``[limits]``. As variants of an id differ, anchors are in ``[anchors."NAME"]``, why a task is hard in
-``[challenges."NAME"]``, and how far it is from solved in ``[headroom."NAME"]``.
+``[challenges."NAME"]``, how far it is from solved in ``[headroom."NAME"]``, and worlds in ``[worlds."NAME".WORLD]``.
 
 The record of a pack's check ships in ``specs/pack_checks/<name>.json``, one line per task, so that two checks can be
 compared line by line.
@@ -39,6 +39,7 @@ from evopolicygym.core.pack import (
     task_name,
 )
 from evopolicygym.core.task import Success, TaskKind
+from evopolicygym.core.world import World, named_world
 from evopolicygym.specs.catalog import SUFFIX, entry_points_of, file_of
 
 GROUP = "evopolicygym.packs"
@@ -97,6 +98,7 @@ class _PackFile:
     anchors: dict[str, TaskAnchors] = field(default_factory=dict)
     challenges: dict[str, Challenge] = field(default_factory=dict)
     headroom: dict[str, Headroom] = field(default_factory=dict)
+    worlds: dict[str, dict[str, World]] = field(default_factory=dict)
     unavailable: tuple[Unavailable, ...] = ()
 
 
@@ -202,6 +204,7 @@ def decode(text: str, name: str) -> Pack:
             anchors=file.anchors.get(task.name),
             challenge=file.challenges.get(task.name),
             headroom=file.headroom.get(task.name),
+            worlds={name: named_world(world, name) for name, world in file.worlds.get(task.name, {}).items()},
         )
         for task in tasks
     )
@@ -241,6 +244,7 @@ def _unknown_tasks(file: _PackFile, tasks: tuple[PackTask, ...]) -> list[str]:
         ("are anchors", file.anchors.keys() - task_names),
         ("is a challenge", file.challenges.keys() - task_names),
         ("is a headroom", file.headroom.keys() - task_names),
+        ("are worlds", file.worlds.keys() - task_names),
     ]
     return [f"there {what} of {key}, which is not one of its tasks" for what, keys in tables for key in sorted(keys)]
 

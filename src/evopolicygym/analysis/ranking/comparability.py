@@ -144,7 +144,8 @@ def differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str
         pooled = name == "commitment" and not CASES_BY.isdisjoint(by)
         groups = defaultdict(list)
         for run in runs:
-            shown = property_of(run, "text") if name == "spec_sha256" else ""  # another text is a difference of its own
+            # another text or world is a difference of its own
+            shown = (property_of(run, "text"), property_of(run, "world")) if name == "spec_sha256" else ""
             groups[run.task, shown, run.label if pooled else ""].append(run)
         different = {task: values for (task, *_), group in groups.items() if len(values := _distinct(group, name)) > 1}
         if different:

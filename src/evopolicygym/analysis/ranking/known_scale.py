@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.core.task import Anchor, EnvironmentSpec
+from evopolicygym.core.world import World
 from evopolicygym.specs import catalog, pack_catalog
 from evopolicygym.specs.catalog import GameIdentity
 
@@ -45,6 +46,8 @@ def known_scale(task: str, game: GameIdentity, recorded: KnownScores | None = No
     The best known score is the one that the task's pack declares; else the better of the reference policy and the
     paper's best agent. ``recorded`` are the scores that a run's record holds, for games that do not ship.
     """
+    if game.world is not None:
+        return _scale_in_world(game.world, recorded)
     shipped, best, source = _shipped(task, game.id, game.max_steps)
     is_same = task not in _spec_names() or catalog.game_named(task).is_same(game)
     scores = shipped if shipped is not None and is_same else recorded
@@ -59,6 +62,15 @@ def known_scale(task: str, game: GameIdentity, recorded: KnownScores | None = No
         known.append((published[name], name))
     top = max(known, default=None)
     return KnownScale(low, top[0], top[1]) if low is not None and top is not None and top[0] > low else None
+
+
+def _scale_in_world(world: World, recorded: KnownScores | None) -> KnownScale | None:
+    """Return the scale of a world: what ships was measured in the standard world and says nothing here."""
+    lows = [anchor.mean for anchor in (recorded.random, recorded.idle) if anchor] if recorded else []
+    best = recorded.reference.mean if recorded and recorded.reference else None
+    if not lows or best is None or best <= max(lows):
+        return None
+    return KnownScale(max(lows), best, f"reference policy of the standard world, in the world {world.name}")
 
 
 @lru_cache(1)

@@ -43,7 +43,7 @@ class DrawnEpisode:
 
 def draw(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
     """Play the actions until they or the episode end; show the picture after the reset, and after every few steps."""
-    environment = RenderedEnvironment(order.spec, order.size)
+    environment = RenderedEnvironment(order.spec, order.size, order.world_seed)
     played = play_through(environment, BoundInterface.of(order.interface) if order.interface else None)
     schemas = dict(order.observation_schema), dict(order.action_schema)
     frame = bytearray(layout.size(schemas[0], wide=False))

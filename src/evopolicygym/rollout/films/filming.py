@@ -56,6 +56,8 @@ class CameraOrder:
     """Steps that were recorded: a contact sheet is laid out for so many."""
     interface: Mapping[str, Any] = field(default_factory=dict)
     """The interface through which it was played; empty for the standard one."""
+    world_seed: int = 0
+    """As in ``core.rollout.EpisodeJob``."""
 
 
 class LocalCamera:
@@ -83,6 +85,7 @@ class LocalCamera:
             sheet=job.sheet,
             length=job.length,
             interface=self._interface,
+            world_seed=job.world_seed,
         )
         return shoot(order, self._variables, advanced)
 
