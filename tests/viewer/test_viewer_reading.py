@@ -240,9 +240,9 @@ def test_long_names_fit(chromium: "Browser", tmp_path: Path, width: int) -> None
     with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.entrance, width=width) as found:
         one, other = sorted(run_ids(viewer).values())
         routes = {
-            "#/": ".board table", "#/task/toy": ".chart svg", f"#/run/{one}/1/change": ".row.plus",
-            f"#/run/{one}/1/episodes": "td", f"#/compare/{one}/{other}": ".verdict", "#/run/nobody": ".trouble",
-            f"#/run/{LONG}": ".trouble",
+            "#/run/nobody": ".trouble", f"#/run/{LONG}": ".trouble", "#/": ".board table", "#/task/toy": ".chart svg",
+            f"#/run/{one}/1/change": ".row.plus", f"#/run/{one}/1/episodes": "td",
+            f"#/compare/{one}/{other}": ".verdict",
         }  # fmt: skip
         too_wide = []
         for route, until in routes.items():
