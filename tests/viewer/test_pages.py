@@ -12,6 +12,7 @@ from diagnosed import known_run, recorded
 from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.records.paths import RunPaths
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle, suite_name
@@ -39,6 +40,24 @@ def runs(tmp_path: Path) -> Path:
 def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no table ship but the paper's: pages keep a leaderboard for each choice of those that ship."""
     monkeypatch.setattr("evopolicygym.viewer.documents.suite.shipped_names", lambda: ["paper"])
+
+
+@pytest.mark.usefixtures("few_tables")
+def test_pages_name_no_path_of_the_machine(runs: Path) -> None:
+    """What is said of runs that differ, and of one that can't be read, names them from the directory of runs on."""
+    record = RunPaths(runs / "two")
+    document = json.loads(record.document.read_text())
+    document["task"]["budget"]["episodes"] += 1
+    record.document.write_text(json.dumps(document))
+    record.journal.unlink()
+    write_run = json.loads((runs / "one" / "run.json").read_text())
+    (runs / "broken").mkdir()
+    (runs / "broken" / "run.json").write_text(json.dumps(write_run | {"stage": 1}))
+    write_pages(runs.parent / "pages", Pages([runs]))
+    found = json.dumps(kept_documents(runs.parent / "pages"))
+
+    assert "two" in found
+    assert str(runs) not in found
 
 
 def typed(*arguments: object) -> Result:

@@ -1,5 +1,6 @@
 """The viewer's pages in a real browser: they show what the record says, quietly, and ask nobody else."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from browsers import met
 from diagnosed import known_run, recorded
 from evopolicygym.core.event import SubmissionCharged
+from evopolicygym.records import atomic
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.specs import catalog
 from evopolicygym.viewer.site.serving import ServedViewer
@@ -182,6 +184,7 @@ def test_a_live_run_is_followed(chromium: "Browser", tmp_path: Path) -> None:
     lines = whole.paths.journal.read_bytes().splitlines(keepends=True)
     live = RunPaths(tmp_path / "runs" / "live")
     _write(live.journal, b"".join(lines[:7]).decode())
+    lock = atomic.lock_file(live.lock, "live")
     with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
         (place,) = viewer.documents.index.places().values()
         found.open(f"#/run/{place.id}", ".tag.live")
@@ -190,6 +193,7 @@ def test_a_live_run_is_followed(chromium: "Browser", tmp_path: Path) -> None:
         with live.journal.open("ab") as file:
             file.write(b"".join(lines[7:]))
         found.page.wait_for_selector(".score .big")
+        os.close(lock)
 
         assert before == 2
         assert found.page.locator(".submissions li").count() == 5

@@ -2,25 +2,28 @@
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from diagnosed import known_run, recorded
+from diagnosed import BUNDLES, known_run, recorded
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.records import atomic
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.trajectories import Step
-from evopolicygym.viewer.documents import episode, step_columns, submission
-from evopolicygym.viewer.documents.documents import Documents
+from evopolicygym.viewer.documents import change, episode, step_columns
+from evopolicygym.viewer.documents.change import file_diff
+from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
 from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.overview import RunIndex, overview
 from evopolicygym.viewer.documents.reading import below, shown, within
 from evopolicygym.viewer.documents.run import ModelUse, bundle_of, run_bundle, uses_between
-from evopolicygym.viewer.documents.submission import file_diff, submission_bundle
+from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
 from evopolicygym.viewer.site.pages import block, handed_over, shell
 from viewed import HOSTILE, known, write_film
@@ -78,7 +81,7 @@ def test_the_first_submission_is_all_new(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(b"a\0b", "Not text"), (b"x" * (submission.MOST_DIFFED + 1), "Larger"), (b"\n" * 5000, "More than")],
+    [(b"a\0b", "Not text"), (b"x" * (change.MOST_DIFFED + 1), "Larger"), (b"\n" * 5000, "More than")],
 )
 def test_what_can_not_be_compared_by_line_is_said(content: bytes, why: str) -> None:
     """Files that are no text, or large, are not compared line by line, and the page says so."""
@@ -238,6 +241,60 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
     assert ids["known"] == place.id
     assert (told["difference"]["mean"], told["difference"]["paired"]) == (2.0, True)
     assert told["pairs"] == [[4.0, 1.0], [5.0, 3.0], [6.0, 5.0]]
+
+
+def test_a_run_that_is_a_document_alone(tmp_path: Path) -> None:
+    """Without a journal a run's page has its submissions and its score from run.json, as the journal tells them."""
+    place, record = known(tmp_path)
+    library = Documents(RunIndex([tmp_path]))
+    whole = json.loads(library.document(f"run/{place.id}"))
+    record.paths.journal.unlink()
+    alone = json.loads(library.document(f"run/{place.id}"))
+    same = ("index", "status", "from", "spent", "n_episodes", "train", "best", "checkpoint", "selected", "same_as")
+
+    assert [[one[name] for name in same] for one in alone["submissions"]] == [
+        [one[name] for name in same] for one in whole["submissions"]
+    ]
+    assert (alone["score"], alone["has_journal"], whole["has_journal"]) == (whole["score"], False, True)
+    assert json.loads(library.document(f"run/{place.id}/edits")) == {"edits": []}
+
+
+def test_a_run_that_no_process_plays(tmp_path: Path) -> None:
+    """Whether a run is being played is known by its lock; a page is made anew when it is taken or left."""
+    place, record = known(tmp_path)
+    record.paths.journal.write_bytes(b"".join(record.paths.journal.read_bytes().splitlines(keepends=True)[:7]))
+    record.paths.document.unlink()
+    library, name = Documents(RunIndex([tmp_path])), f"run/{place.id}"
+    killed = json.loads(library.document(name))["activity"]
+    lock = atomic.lock_file(record.paths.lock, "known")
+    played = json.loads(library.document(name))["activity"]
+    os.close(lock)
+
+    assert (killed["is_played"], played["is_played"]) == (False, True)
+    assert killed["resume"] == f"evopolicygym resume {record.paths.root}"
+    assert killed["last_activity"]
+
+
+def test_a_submission_against_any_other(tmp_path: Path) -> None:
+    """A submission is compared with the starter, with any other, and with one of another run; its source is whole."""
+    for run in ("first", "second"):
+        recorded(tmp_path / run, known_run())
+    library = Documents(RunIndex([tmp_path]))
+    first, second = library.index.places()
+
+    def paths(base: str) -> list[tuple[str, str]]:
+        files = json.loads(library.document(f"run/{first}/change/1/{base}"))["files"]
+        return [(file["path"], file["kind"]) for file in files]
+
+    assert paths("starter") == [("planner.py", "added"), ("policy.py", "changed")]
+    assert paths("0") == [("policy.py", "changed")]
+    assert paths(f"{second}/1") == []
+    assert paths(f"{second}/3") == [("planner.py", "added"), ("policy.py", "changed"), ("weights.json", "removed")]
+    source = json.loads(library.document(f"run/{first}/source/1"))["files"]
+    assert [(file["path"], file["text"]) for file in source] == sorted(BUNDLES["b"].items())
+    for base in ("9", "nowhere/0", "..", "0/0/0"):
+        with pytest.raises((UsageError, NoSuchDocument)):
+            library.document(f"run/{first}/change/1/{base}")
 
 
 def test_the_suite_and_its_tasks(tmp_path: Path) -> None:

@@ -18,13 +18,14 @@ from evopolicygym.core.strict_json import dumps
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.version import __version__
+from evopolicygym.viewer.documents.change import Files, change, source_bundle, starter_files, submission_files
 from evopolicygym.viewer.documents.compare import compare_bundle
 from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.episode import episode_bundle
 from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, overview
 from evopolicygym.viewer.documents.pictures import films_bundle, pictures_bundle
 from evopolicygym.viewer.documents.reading import below, film_named, find_episode, shown
-from evopolicygym.viewer.documents.run import model_uses, run_bundle
+from evopolicygym.viewer.documents.run import model_uses, run_bundle, summary_bundle
 from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.suite import runs_bundle, suite_bundle, task_bundle
 from evopolicygym.viewer.documents.transcript import Index, transcript_index, transcript_page
@@ -36,7 +37,7 @@ MOST_RECORDS = 6
 MOST_INDEXES = 32
 MOST_FOLDERS = 2000
 """Most films that are checked for additions."""
-OWN_KINDS = ("edits", "submission")
+OWN_KINDS = ("edits", "submission", "change", "source")
 """Documents of a run whose making an agent's files can prolong: they hold up none but their like."""
 KINDS = ("pulse", "runs", "suite", "task", "run", "compare", *OWN_KINDS)
 """Kinds of documents by prefixes of their names; two of a kind are not created concurrently."""
@@ -131,6 +132,8 @@ class Documents:
 
     def _runs_named(self, words: Sequence[str]) -> list[str]:
         match words:
+            case ["run", run, "change", _, other, _]:
+                return [run, other]
             case ["run", run, *_]:
                 return [run]
             case ["compare", one, other]:
@@ -159,12 +162,12 @@ class Documents:
         match words:
             case ["pulse"]:
                 return {"tag": self.tag(f"run/{place.id}")}
+            case [] if not place.paths.journal.is_file():
+                return summary_bundle(place, read_summary(place.paths))
             case []:
                 return run_bundle(place, self._record(place), model_uses(place.paths))
             case ["edits"]:
-                return edits_bundle(self._record(place))
-            case ["submission", number] if _NUMBER.fullmatch(number):
-                return submission_bundle(self._record(place), int(number))
+                return edits_bundle(self._record(place)) if place.paths.journal.is_file() else {"edits": []}
             case ["episode", episode]:
                 return episode_bundle(self._record(place), episode)
             case ["episode", episode, "pictures", block] if _NUMBER.fullmatch(block):
@@ -172,7 +175,31 @@ class Documents:
                 return pictures_bundle(record, find_episode(record, episode), int(block))
             case ["transcript", page] if _NUMBER.fullmatch(page):
                 return transcript_page(self._record(place), self._index(place), int(page))
+            case [kind, number, *base] if kind in OWN_KINDS and _NUMBER.fullmatch(number):
+                return self._of_submission(place, kind, int(number), base)
         raise NoSuchDocument(f"A run has no document {'/'.join(words)[:120]!r}.")
+
+    def _of_submission(self, place: RunPlace, kind: str, number: int, base: Sequence[str]) -> dict[str, Any]:
+        record = self._record(place)
+        match kind, base:
+            case "submission", []:
+                return submission_bundle(record, number)
+            case "source", []:
+                return source_bundle(submission_files(record, number))
+            case "change", [_, *_]:
+                return change(self._base(place, base), submission_files(record, number))
+        raise NoSuchDocument(f"A submission has no document {'/'.join([kind, *base])[:120]!r}.")
+
+    def _base(self, place: RunPlace, words: Sequence[str]) -> Files:
+        """Return what a submission is compared with: the starter, one of the same run, or one of another run."""
+        match words:
+            case ["starter"]:
+                return starter_files()
+            case [number] if _NUMBER.fullmatch(number):
+                return submission_files(self._record(place), int(number))
+            case [run, number] if _NUMBER.fullmatch(number):
+                return submission_files(self._record(self.index.place(run)), int(number))
+        raise NoSuchDocument(f"There is nothing {'/'.join(words)[:120]!r} to compare a submission with.")
 
     def _all(self) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
         """Return all runs in short, and those that can't be read, with why."""

@@ -6,8 +6,10 @@ import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
+from shlex import quote
 from threading import Lock
 from typing import Any
 
@@ -16,6 +18,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run_summary import RunSummary, SubmissionSummary
 from evopolicygym.core.score import best_so_far
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RUN_FILES, find_runs
 from evopolicygym.specs.catalog import game_of
@@ -34,6 +37,8 @@ class RunPlace:
     root: Path
     shown: str
     """Its path below the directory that was asked for."""
+    given: str = ""
+    """Its path as a command takes it: that of the directory, as it was given, and the path below."""
 
     @property
     def paths(self) -> RunPaths:
@@ -42,7 +47,22 @@ class RunPlace:
 
     def stamp(self) -> str:
         """Return what changes whenever the record does."""
-        return " ".join(_stamp(path) for path in (self.paths.journal, self.paths.document))
+        files = " ".join(_stamp(path) for path in (self.paths.journal, self.paths.document))
+        return f"{files} {'played' if self.is_played else ''}"
+
+    @property
+    def is_played(self) -> bool:
+        """Whether a process holds the run's lock."""
+        return is_locked(self.paths.lock)
+
+    def activity(self) -> dict[str, Any]:
+        """Return what is shown of a run that isn't finished: who plays it, its last write, the command to resume it."""
+        try:
+            written = datetime.fromtimestamp(self.paths.journal.lstat().st_mtime, UTC).isoformat(timespec="seconds")
+        except OSError:
+            written = None
+        command = f"evopolicygym resume {quote(shown(self.given or self.shown))}"
+        return {"is_played": self.is_played, "last_activity": written, "resume": command}
 
 
 class RunIndex:
@@ -53,7 +73,7 @@ class RunIndex:
         for path in below:
             if not path.is_dir():
                 raise UsageError(f"{path} is no directory; expected the directory of a run, or one with runs below it.")
-        self._below = [path.resolve() for path in below]
+        self._below = [(path.resolve(), path) for path in below]
         self._lock = Lock()
         self._places: Mapping[str, RunPlace] = {}
         self._scanned = float("-inf")
@@ -62,7 +82,7 @@ class RunIndex:
         """Return all runs by their ids, in the order of their paths."""
         with self._lock:
             if time.monotonic() - self._scanned > SCAN_S:
-                found = (_place(top, root) for top in self._below for root in find_runs(top, RUN_FILES))
+                found = (_place(top, given, root) for top, given in self._below for root in find_runs(top, RUN_FILES))
                 self._places = {place.id: place for place in found if place is not None}
                 self._scanned = time.monotonic()
             return self._places
@@ -84,15 +104,21 @@ class RunIndex:
             total.update(f"{place.id} {place.stamp()}\n".encode())
         return total.hexdigest()
 
+    def without_roots(self, text: str) -> str:
+        """Return a text with no path to the directories that were asked for: only what lies below is named."""
+        for top, _ in self._below:
+            text = text.replace(f"{top}/", "").replace(str(top), top.name)
+        return text
 
-def _place(top: Path, root: Path) -> RunPlace | None:
+
+def _place(top: Path, given: Path, root: Path) -> RunPlace | None:
     """Return a run's place; None where its journal and document are links: they may lead anywhere."""
     if any((root / name).is_symlink() for name in RUN_FILES):
         return None
     inside = root.relative_to(top).as_posix() if root != top else root.name
     digest = hashlib.sha256(f"{top.name}/{inside}".encode("utf-8", "replace")).hexdigest()[:6]
     name = _NAME.sub("-", root.name).strip("-.")[:60] or "run"
-    return RunPlace(f"{name}-{digest}", root, inside)
+    return RunPlace(f"{name}-{digest}", root, inside, str(given / inside if root != top else given))
 
 
 def _stamp(path: Path) -> str:
@@ -154,6 +180,7 @@ def overview(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
         "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
         "opened_at": timing.opened.isoformat(),
         "finished_at": timing.finished.isoformat() if timing.finished else None,
+        "is_played": not summary.is_finished and place.is_played,
     }
 
 

@@ -24,7 +24,7 @@ from evopolicygym.core.errors import UsageError
 IN_LISTS = (
     "id", "place", "task", "family", "kind", "entry", "seed", "experiment", "split", "stage", "status", "closed",
     "score", "standard_error", "success_rate", "selected", "budget", "spent", "submissions", "opened_at", "finished_at",
-    "tokens", "cost",
+    "tokens", "cost", "is_played",
 )  # fmt: skip
 """Fields of each run in a list; curves and returns are on the task's page."""
 
@@ -38,9 +38,16 @@ def settings_bundle(beside: Sequence[str]) -> dict[str, Any]:
         shipped(name)
     known = shipped_names()
     return {
-        "shipped": [{"name": name, "source": shipped(name).source} for name in known],
+        "shipped": [
+            {"name": name, "source": shipped(name).source, "entries": _entries_of(shipped(name))} for name in known
+        ],
         "beside": [name for name in known if name in beside],
     }
+
+
+def _entries_of(table: PublishedTable) -> list[str]:
+    """Return the names of a table's entries."""
+    return list(dict.fromkeys([*(entry.name for entry in table.entries), *(run.label for run in table.runs)]))
 
 
 def suite_name(beside: Iterable[str]) -> str:
@@ -60,6 +67,7 @@ def runs_bundle(overviews: Iterable[Mapping[str, Any]], problems: Iterable[Mappi
         "runs": sorted(runs, key=lambda item: item["opened_at"], reverse=True),
         "tasks": sorted(tasks.values(), key=lambda task: (task["family"], task["name"])),
         "problems": list(problems),
+        "entries": list(dict.fromkeys(run["entry"] for run in sorted(runs, key=lambda run: run["opened_at"]))),
     }
 
 

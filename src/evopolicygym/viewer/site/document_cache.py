@@ -144,7 +144,11 @@ class DocumentCache:
         if f"run/{run}" in contents.problems:
             return
         about = json.loads(self._documents.document(f"run/{run}"))
-        yield from self._held([f"run/{run}/submission/{one['index']}" for one in about["submissions"]], until, contents)
+        if not about["has_journal"]:
+            return
+        for kind in ("submission", "source"):
+            names = [f"run/{run}/{kind}/{one['index']}" for one in about["submissions"]]
+            yield from self._held(names, until, contents)
         transcript = f"run/{run}/transcript"
         first = self._made(f"{transcript}/0", contents.problems)
         pages = [f"{transcript}/{page}" for page in range(max(1, first["pages"]))] if first else []
@@ -205,11 +209,12 @@ class DocumentCache:
         return CachedFilm(f"film/{run}/{episode}.mp4", path)
 
     def _made(self, name: str, problems: dict[str, str]) -> dict[str, Any] | None:
-        """Return a document; where films are not kept, it says that there is none."""
+        """Return a document without paths of this machine; where films are not kept, it says that there is none."""
+        local = self._documents.index.without_roots
         try:
-            made: dict[str, Any] = json.loads(self._documents.document(name))
+            made: dict[str, Any] = json.loads(local(self._documents.document(name).decode()))
         except (EvoPolicyGymError, OSError) as error:
-            problems[name] = shown(str(error))
+            problems[name] = local(shown(str(error)))
             return None
         if not self._films:
             made.update({key: nothing for key, nothing in (("film", None), ("films", [])) if key in made})

@@ -1,18 +1,10 @@
 // Charts as SVG: axes with titles, marks that tell a reader as much by their shape as by their colour.
 
-import { h, s, finite } from "./dom.js";
-
-export const COLOURS = 7;
-const SHAPES = ["circle", "square", "triangle", "diamond", "cross", "down", "bar", "plus"]; // eight beside seven colours: 56 entries look different
-
-// The same entry has the same colour, shape and dashes everywhere on a page.
-export function styles(names) {
-  return new Map(names.map((name, place) => [name, { colour: place % COLOURS, shape: SHAPES[place % SHAPES.length] }]));
-}
+import { h, s, finite, named, put } from "./dom.js";
 
 export function ticks(low, high, about) {
   if (!(high > low)) return [low];
-  const rough = (high - low) / Math.max(1, about);
+  const rough = Math.min(1e308, 2 * ((high / 2 - low / 2) / Math.max(1, about))); // in halves: 1e308 less -1e308 is no number
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough);
   const found = [];
@@ -20,23 +12,26 @@ export function ticks(low, high, about) {
   return found;
 }
 
+const MOST = 1.6e308; // so that the steps beyond an end are numbers
+
 export function domain(values, padding = 0.06) {
   const known = values.map(finite).filter((value) => value !== null);
   if (!known.length) return [0, 1];
   const low = known.reduce((a, b) => Math.min(a, b));
   const high = known.reduce((a, b) => Math.max(a, b));
-  const room = (high - low || Math.abs(high) || 1) * padding;
-  return [low - room, high + room];
+  const room = (high / 2 - low / 2 || Math.abs(high) / 2 || 0.5) * padding * 2;
+  return [Math.max(-MOST, low - room), Math.min(MOST, high + room)];
 }
 
 export function scale([low, high], [from, to]) {
-  const width = high - low || 1;
-  const of = (value) => from + ((value - low) / width) * (to - from);
-  of.back = (place) => low + ((place - from) / (to - from || 1)) * width;
+  const half = high / 2 - low / 2 || 0.5;
+  const of = (value) => from + ((value / 2 - low / 2) / half) * (to - from);
+  of.back = (place) => 2 * (low / 2 + ((place - from) / (to - from || 1)) * half);
   return of;
 }
 
 function plain(value) {
+  if (Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-5)) return value.toExponential(2).replace(/\.?0+e/, "e").replaceAll("-", "−").replace("+", "");
   const text = value.toLocaleString("en", { maximumFractionDigits: 6, maximumSignificantDigits: 6 });
   return text === "-0" ? "0" : text.replace("-", "−");
 }
@@ -46,7 +41,7 @@ const bubble = h("div", { class: "bubble", role: "status", hidden: true });
 export function tell(element, lines) {
   const show = (event) => {
     const box = element.getBoundingClientRect();
-    bubble.replaceChildren(...(typeof lines === "function" ? lines(event) : lines).map((line) => h("div", null, line)));
+    put(bubble, (typeof lines === "function" ? lines(event) : lines).map((line) => h("div", null, line)));
     if (!bubble.isConnected) document.body.append(bubble);
     bubble.hidden = false;
     const x = Math.min(window.innerWidth - bubble.offsetWidth - 8, Math.max(8, box.x + box.width / 2 - bubble.offsetWidth / 2));
@@ -94,18 +89,19 @@ export function stairs(points, x, y, end) {
   return found;
 }
 
-// A chart that is drawn anew whenever its place changes its width. draw(frame) gets {x, y, left, right, top, bottom}.
+// A chart that is drawn anew whenever its place changes its width; left may be a function of that. draw(frame) gets {x, y, left, right, top, bottom}.
 export function chart({ label, height = 280, x, y, left = 64, bottom = 44, top = 14, right = 18, draw, yTicks = true, role = "img" }) {
   const holder = h("div", { class: "chart" });
   let width = 0;
   function redraw() {
     width = holder.clientWidth || 640;
-    const frame = { left, right: width - right, top, bottom: height - bottom, width, height };
+    const frame = { left: typeof left === "function" ? left(width) : left, right: width - right, top, bottom: height - bottom, width, height };
     frame.x = scale(x.domain, [frame.left, frame.right]);
     frame.y = scale(y.domain, [frame.bottom, frame.top]);
     const drawing = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role, "aria-label": label });
     drawing.append(axes(frame, x, y, yTicks));
     for (const part of [draw(frame)].flat(2)) if (part) drawing.append(part);
+    quiet();
     holder.replaceChildren(drawing);
   }
   new ResizeObserver(() => { if (Math.abs(holder.clientWidth - width) > 1) redraw(); }).observe(holder);
@@ -151,5 +147,5 @@ export function legend(items) {
   return h("ul", { class: "legend" }, items.map(({ shape, className, line, text }) =>
     h("li", null, s("svg", { width: 22, height: 14, viewBox: "0 0 22 14", "aria-hidden": "true" },
       line ? s("line", { x1: 1, x2: 21, y1: 7, y2: 7, class: line }) : null,
-      shape ? mark(shape, 11, 7, 4, { class: className }) : null), text)));
+      shape ? mark(shape, 11, 7, 4, { class: className }) : null), named(text))));
 }

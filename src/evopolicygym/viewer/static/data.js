@@ -1,6 +1,6 @@
 // Documents by name, and news of those that change. A document is fetched when it is looked at.
 
-import { isKept, loadKept } from "./kept.js";
+import { isKept, loadKept, namesKept } from "./kept.js";
 
 export async function load(name) {
   if (isKept) return loadKept(name);
@@ -13,6 +13,11 @@ export async function load(name) {
   const content = await answer.json().catch(() => ({ error: `The viewer answered ${answer.status} without a document.` }));
   if (!answer.ok) throw new Error(content.error ?? `The viewer answered ${answer.status}.`);
   return content;
+}
+
+// Names of a run's documents where not all are there, as in pages on a disk; null where all can be had.
+export async function names(run) {
+  return isKept ? namesKept(run) : null;
 }
 
 const PAUSE_MS = 2000;

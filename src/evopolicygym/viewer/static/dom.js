@@ -1,5 +1,7 @@
 // Elements out of data. Whatever comes from a record goes in as text; nothing here ever parses markup.
 
+import { recall, remember } from "./memory.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function filled(element, attributes, children) {
@@ -8,11 +10,18 @@ function filled(element, attributes, children) {
     if (typeof value === "function") element.addEventListener(name, value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat(3)) {
-    if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
-  }
+  element.append(...nodes(children));
   return element;
+}
+
+function nodes(children) {
+  return children.flat(4).filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
+}
+
+// Has an element hold these children, and nothing else.
+export function put(element, ...children) {
+  element.replaceChildren(...nodes(children));
 }
 
 export function h(tag, attributes, ...children) {
@@ -38,9 +47,12 @@ export function decimals(value, error) {
   return size ? Math.min(Math.max((known ? 1 : 3) - Math.floor(Math.log10(size)), 2), 6) : 2;
 }
 
+const LARGE = 1e9, SMALL = 1e-6; // beyond these a number is written with a power of ten
+
 export function number(value, digits, error) {
   const known = finite(value);
   if (known === null) return value === null || value === undefined ? "–" : String(value);
+  if (Math.abs(known) >= LARGE || (known !== 0 && Math.abs(known) < SMALL)) return known.toExponential(3).replaceAll("-", "−").replace("+", "");
   const places = digits ?? decimals(known, error);
   return known.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }).replace("-", "−");
 }
@@ -63,8 +75,27 @@ export function percent(value) {
   return finite(value) === null ? "–" : `${Math.round(100 * value)} %`;
 }
 
+export function withError(mean, error) {
+  return finite(error) === null ? number(mean) : `${number(mean, undefined, error)} ± ${number(error, undefined, error)}`;
+}
+
 export function plusMinus(mean, error) {
   return finite(error) === null ? number(mean) : [number(mean, undefined, error), h("span", { class: "soft" }, ` ± ${number(error, undefined, error)}`)];
+}
+
+// The standard error that a 95 % interval tells of; null where there is none.
+export function errorOf({ interval }) {
+  return interval ? (interval[1] / 2 - interval[0] / 2) / 1.96 : null;
+}
+
+// A value with the digits that its interval leaves.
+export function measured(score) {
+  return number(finite(score?.value), undefined, score ? errorOf(score) : null);
+}
+
+// A name as long as there is room for; the whole of it shows when it is pointed at.
+export function named(text) {
+  return h("span", { class: "name", title: text }, text);
 }
 
 export function moment(text) {
@@ -95,10 +126,19 @@ export function nothing(what, ...todo) {
   return h("div", { class: "nothing" }, h("p", null, what), h("p", { class: "soft" }, ...todo));
 }
 
-// A table that can be sorted: columns are {name, title, value(row), cell(row), text?, down?}.
-export function table(columns, rows, { caption, sort, onsort, mark } = {}) {
-  let by = sort;
+const MORE_ROWS = 1000;
+
+// A table that can be sorted: columns are {name, title, value(row), cell(row), text?, down?}. Of more than so many rows
+// the first are shown. How it is sorted is remembered by its caption.
+export function table(columns, rows, { caption, sort, onsort, mark, most = Infinity } = {}) {
+  let by = recall(`sort/${caption}`) ?? sort;
+  let limit = recall(`rows/${caption}`) ?? most;
   const body = h("tbody");
+  const more = h("button", { type: "button", class: "plain", click: () => {
+    limit += MORE_ROWS;
+    remember(`rows/${caption}`, limit);
+    draw();
+  } }, `Show more of ${count(rows.length)} rows`);
   const heads = columns.map((column) => {
     const button = h("button", { type: "button", title: column.title, click: () => turn(column) }, column.name);
     return h("th", { scope: "col", class: column.text ? "text" : null }, button);
@@ -106,6 +146,7 @@ export function table(columns, rows, { caption, sort, onsort, mark } = {}) {
   function turn(column) {
     const down = by?.name === column.name ? !by.down : !column.text && column.down !== false;
     by = { name: column.name, down };
+    remember(`sort/${caption}`, by);
     onsort?.(by);
     draw();
   }
@@ -119,12 +160,13 @@ export function table(columns, rows, { caption, sort, onsort, mark } = {}) {
       if (own) head.setAttribute("aria-sort", by.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    body.replaceChildren(...shown.map((row) => h("tr", { class: mark?.(row) }, columns.map((one) =>
-      h("td", { class: one.text ? "text" : null }, one.cell ? one.cell(row) : one.value(row) ?? "–")))));
+    more.hidden = shown.length <= limit;
+    put(body, shown.slice(0, limit).map((row) => h("tr", { class: mark?.(row) }, columns.map((own) =>
+      h("td", { class: own.text ? "text" : null }, own.cell ? own.cell(row) : own.value(row) ?? "–")))));
   }
   draw();
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", null, h("caption", { class: "unseen" }, caption), h("thead", null, h("tr", null, heads)), body));
+  return h("div", null, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", null, h("caption", { class: "unseen" }, caption), h("thead", null, h("tr", null, heads)), body)), more);
 }
 
 function missing(value) {

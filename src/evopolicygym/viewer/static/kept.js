@@ -18,10 +18,19 @@ export async function loadKept(name) {
   const plain = decodeURIComponent(name);
   const [kind, run] = plain.split("/");
   if (kind !== "run" && kind !== "compare") return unpacked(await packed(plain, one(plain, kept.common, kept.problems)));
+  const { names, problems } = await contentsOf(run);
+  return unpacked(await packed(plain, one(plain, names, problems)));
+}
+
+// Returns which documents of a run there are.
+function contentsOf(run) {
   if (!kept.runs.includes(run)) throw new Error("There is no such run in these pages.");
   if (!contents.has(run)) contents.set(run, packed(`run/${run}/contents`, `data/run/${run}/contents.js`).then(unpacked));
-  const { names, problems } = await contents.get(run);
-  return unpacked(await packed(plain, one(plain, names, problems)));
+  return contents.get(run);
+}
+
+export async function namesKept(run) {
+  return new Set(Object.keys((await contentsOf(run)).names));
 }
 
 // Returns a document's address; throws what hindered its making, or that it was left out.

@@ -1,35 +1,36 @@
 // Two runs on the same cases: how they came there, and where they differ.
 
-import { h, s, link, number, section, fact, facts, finite, plusMinus } from "./dom.js";
+import { h, s, link, named, number, errorOf, section, fact, facts, finite, plusMinus } from "./dom.js";
 import { load } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend } from "./chart.js";
 import { anchorLine } from "./page_task.js";
 
-const LOOKS = [{ colour: 0, shape: "circle", name: "A" }, { colour: 1, shape: "square", name: "B" }];
+const LETTERS = ["A", "B"];
 
-export async function comparePage({ words: [one, other] }) {
+export async function comparePage({ words: [one, other], look }) {
   if (!one || !other) throw new Error("Two runs are compared; choose them in the list of runs.");
   const comparison = await load(`compare/${encodeURIComponent(one)}/${encodeURIComponent(other)}`);
   const [a, b] = comparison.runs;
+  const looks = comparison.runs.map((run) => look(run.entry)).map((own, place) => ({ ...own, name: LETTERS[place], second: place === 1 && a.entry === b.entry ? " second" : "" }));
   const element = h("div", null,
     h("div", { class: "head" }, h("div", null, h("h1", null, "Two runs on ", a.task === b.task ? a.task : `${a.task} and ${b.task}`), h("p", { class: "lead" }, "A less B: above zero, A is better."))),
-    h("div", { class: "pair" }, comparison.runs.map((run, place) => h("article", { class: `c${LOOKS[place].colour}` },
-      h("h2", null, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(LOOKS[place].shape, 0, 0, 5, { class: "dot" })), ` ${LOOKS[place].name}  `, link(`#/run/${run.id}`, h("span", { class: "name", title: run.entry }, run.entry))),
+    h("div", { class: "pair" }, comparison.runs.map((run, place) => h("article", { class: `c${looks[place].colour}` },
+      h("h2", null, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(looks[place].shape, 0, 0, 5, { class: `dot${looks[place].second}` })), ` ${looks[place].name}  `, link(`#/run/${run.id}`, named(run.entry))),
       facts(fact("score", run.score === null ? "–" : plusMinus(run.score, run.standard_error)), fact("seed", run.seed), fact("submissions", run.submissions), fact("episodes", `${run.spent} / ${run.budget}`))))),
-    comparison.why ? h("p", { class: "warning" }, comparison.why) : difference(comparison),
+    comparison.why ? h("p", { class: "warning" }, comparison.why) : difference(comparison, looks),
     comparison.notes?.length ? h("ul", { class: "notes" }, comparison.notes.map((note) => h("li", null, note))) : null,
-    a.task === b.task && comparison.runs.some((run) => run.curve.length) ? section("Learning curves", "Best mean validation return so far.", curves(comparison.runs)) : null,
-    legend(LOOKS.map((look, place) => ({ shape: look.shape, className: `dot c${look.colour}`, line: `curve c${look.colour}`, text: `${look.name}: ${comparison.runs[place].entry}, seed ${comparison.runs[place].seed}` }))));
+    a.task === b.task && comparison.runs.some((run) => run.curve.length) ? section("Learning curves", "Best mean validation return so far.", curves(comparison.runs, looks)) : null,
+    legend(looks.map((look, place) => ({ shape: look.shape, className: `dot c${look.colour}${look.second}`, line: `curve c${look.colour}${look.second}`, text: `${look.name}: ${comparison.runs[place].entry}, seed ${comparison.runs[place].seed}` }))));
   return { title: `${a.entry} and ${b.entry}`, element, crumbs: [[null, "Compare"]] };
 }
 
-function difference(comparison) {
+function difference(comparison, looks) {
   const { mean, interval, paired, interval_covers: covers } = comparison.difference;
   const verdict = interval ? `The interval covers other ${covers}, not what another run of either agent would do: one run of each decides nothing about the agents.` : "";
   const bounds = domain([0, mean, ...(interval ?? []), ...comparison.pairs.map(([x, y]) => x - y)]);
   const order = comparison.pairs.map(([x, y], place) => ({ place, x, y, apart: x - y })).sort((p, q) => p.apart - q.apart);
   return h("div", null,
-    section("Held-out", null, h("p", { class: "verdict" }, h("span", { class: "big" }, number(mean)), interval ? h("span", { class: "soft" }, ` 95 % interval ${number(interval[0])} to ${number(interval[1])}, ${paired ? "paired by case" : "not paired: other cases"}`) : null), h("p", null, verdict)),
+    section("Held-out", null, h("p", { class: "verdict" }, h("span", { class: "big" }, number(mean, undefined, errorOf({ interval }))), interval ? h("span", { class: "soft" }, ` 95 % interval ${number(interval[0], undefined, errorOf({ interval }))} to ${number(interval[1], undefined, errorOf({ interval }))}, ${paired ? "paired by case" : "not paired: other cases"}`) : null), h("p", null, verdict)),
     order.length ? section("Case by case", "Difference of held-out returns, A less B, in the order of its size.",
       chart({ label: "Paired differences by case", height: 260, x: { domain: [0, order.length], title: "cases, in the order of their difference", ticks: [] }, y: { domain: bounds, title: "A − B, return" },
         draw: (frame) => [
@@ -38,14 +39,14 @@ function difference(comparison) {
           ...order.map(({ place, x, y, apart }, at) => {
             if (finite(apart) === null) return null;
             const across = frame.x(at + 0.5);
-            const look = LOOKS[apart >= 0 ? 0 : 1];
-            return tell(s("g", { class: `c${look.colour}` }, s("line", { x1: across, x2: across, y1: frame.y(0), y2: frame.y(apart), class: "whisker own" }), mark(look.shape, across, frame.y(apart), 3.6, { class: "dot" })),
+            const look = looks[apart >= 0 ? 0 : 1];
+            return tell(s("g", { class: `c${look.colour}` }, s("line", { x1: across, x2: across, y1: frame.y(0), y2: frame.y(apart), class: "whisker own" }), mark(look.shape, across, frame.y(apart), 3.6, { class: `dot${look.second}` })),
               [`case ${place}`, `A ${number(x)}, B ${number(y)}`, `difference ${number(apart)}`]);
           })] })) : null);
 }
 
-function curves(runs) {
+function curves(runs, looks) {
   const values = runs.flatMap((run) => run.curve.map(([, value]) => value));
   return chart({ label: "Learning curves of both", height: 260, x: { domain: [0, Math.max(...runs.map((run) => run.budget))], title: "train episodes spent" }, y: { domain: domain([...values, runs[0].random]), title: "best validation return" },
-    draw: (frame) => [anchorLine(frame, runs[0].random), ...runs.map((run, place) => s("g", { class: `c${LOOKS[place].colour}` }, path(stairs(run.curve, frame.x, frame.y, 0), { class: "curve" }), run.curve.map(([at, value]) => mark(LOOKS[place].shape, frame.x(at), frame.y(value), 3.4, { class: "dot" }))))] });
+    draw: (frame) => [anchorLine(frame, runs[0].random), ...runs.map((run, place) => s("g", { class: `c${looks[place].colour}` }, path(stairs(run.curve, frame.x, frame.y, 0), { class: `curve${looks[place].second}` }), run.curve.map(([at, value]) => mark(looks[place].shape, frame.x(at), frame.y(value), 3.4, { class: `dot${looks[place].second}` }))))] });
 }

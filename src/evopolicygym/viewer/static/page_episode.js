@@ -1,14 +1,14 @@
 // An episode over time: one cursor through film, pictures, rewards, actions and observations.
 
 import { h, link, number, count, facts, fact, section, nothing, finite, duration } from "./dom.js";
-import { load } from "./data.js";
+import { load, names } from "./data.js";
 import { domain, scale } from "./chart.js";
 import { filmOf } from "./film.js";
 import { picturesOf } from "./pictures.js";
-import { text } from "./submission.js";
+import { text } from "./tab_feedback.js";
 
 export async function episodePage({ words: [id, name] }) {
-  const [run, episode] = await Promise.all([load(`run/${id}`), load(`run/${id}/episode/${encodeURIComponent(name)}`)]);
+  const [run, episode, kept] = await Promise.all([load(`run/${id}`), load(`run/${id}/episode/${encodeURIComponent(name)}`), names(id)]);
   const series = episode.series;
   const film = episode.film ? filmOf(`film/${id}/${encodeURIComponent(episode.name)}.mp4`, episode.film, { reached: (step) => player?.reached(step), changed: (playing) => player?.playing(playing) }) : null;
   const pictures = series?.pictures.length ? picturesOf(`run/${id}/episode/${encodeURIComponent(name)}`, series) : null;
@@ -20,7 +20,7 @@ export async function episodePage({ words: [id, name] }) {
     facts(episode.post_hoc ? fact("known by", "post-hoc") : fact("steps", count(episode.length)), episode.post_hoc ? null : fact("end", episode.terminated ? "terminated" : "truncated"), (episode.success ?? null) === null ? null : fact("success", episode.success ? "yes" : "no"),
       episode.post_hoc ? null : fact("took", duration(episode.seconds)), episode.clipped ? fact("actions clipped", count(episode.clipped)) : null,
       ...Object.entries(episode.components ?? {}).map(([part, value]) => fact(part, number(value))),
-      fact("submission", link(`#/run/${id}/${back}/episodes`, back), episode.selected ? " (selected)" : ""), fact("episode", neighbours(run, id, episode))),
+      fact("submission", link(`#/run/${id}/${back}/episodes`, back), episode.selected ? " (selected)" : ""), fact("episode", neighbours(run, id, episode, kept))),
     episode.failed ? h("div", { class: "trouble" }, h("p", null, h("strong", null, `The policy failed at step ${episode.failed.step} (${episode.failed.reason.replaceAll("_", " ")}). `), "From there on random actions played."), text({ text: `${episode.failed.message}\n${episode.failed.traceback}` })) : null,
     episode.film?.same === false ? h("p", { class: "warning" }, `The film shows another episode than was recorded${episode.film.doubt ? `: ${episode.film.doubt}` : "."}`) : null,
     player ? player.element : [film ? h("div", { class: "stage" }, film.element) : null, nothing("The steps of this episode are not in the record.", episode.post_hoc ? "Post-hoc keeps the returns alone; evopolicygym film plays such a case again and shows it." : "Under the feedback profile “returns” none are kept; they can be played again with evopolicygym verify --replay.")],
@@ -28,10 +28,10 @@ export async function episodePage({ words: [id, name] }) {
   return { title: `${episode.name} of ${run.entry}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [`#/run/${id}/${back ?? ""}`, run.run_id], [null, episode.name]], ready: () => player?.ready(), end: () => { player?.end(); film?.end(); }, keys: (event) => player?.keys(event) ?? false };
 }
 
-function neighbours(run, id, episode) {
+function neighbours(run, id, episode, kept) {
   const all = { train: run.submissions[episode.submission]?.episodes.length ?? 0, validation: run.validation_cases, held_out: run.held_out_cases }[episode.split];
   const name = (place) => episode.name.replace(/\d+$/, place);
-  const step = (place, label, what) => (place >= 0 && place < all ? h("a", { href: `#/episode/${id}/${name(place)}`, "aria-label": what }, label) : h("span", { class: "soft" }, label));
+  const step = (place, label, what) => (place >= 0 && place < all && (!kept || kept.has(`run/${id}/episode/${name(place)}`)) ? h("a", { href: `#/episode/${id}/${name(place)}`, "aria-label": what }, label) : h("span", { class: "soft" }, label));
   return [step(episode.position - 1, "‹ ", "Episode before"), `${episode.position + 1} of ${all}`, step(episode.position + 1, " ›", "Episode after")];
 }
 

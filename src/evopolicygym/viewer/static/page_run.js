@@ -1,21 +1,27 @@
 // A run: its evolution on a time line of episodes spent, and what one submission changed and heard.
 
-import { h, s, link, number, count, short, money, duration, moment, facts, fact, finite, nothing } from "./dom.js";
+import { h, s, link, named, number, withError, count, short, money, duration, moment, facts, fact, finite, nothing } from "./dom.js";
 import { load, follow } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend, quiet } from "./chart.js";
 import { EDITS, lineage } from "./lineage.js";
-import { TABS, details, edited, gained } from "./submission.js";
+import { readdress } from "./memory.js";
+import { region } from "./region.js";
+import { TABS, submissionPanel, edited, gained } from "./submission.js";
 
 export async function runPage(now) {
   const id = now.words[0];
   let run = await load(`run/${id}`);
   let left = false;
   const state = { at: 0, tab: TABS[0] };
-  const head = h("div");
-  const line = h("div", { class: "timeline" });
-  const list = h("ol", { class: "submissions", "aria-label": "Submissions" });
-  const panel = h("div", { class: "panel" });
-  const element = h("div", null, head, line, h("div", { class: "split" }, h("nav", { "aria-label": "Submissions" }, list), panel));
+  let line = null; // the time line, in which the chosen submission is marked
+  const panel = submissionPanel((tab) => choose(state.at, tab));
+  const head = region(heading);
+  const pictures = region((shown) => {
+    line = shown.submissions.length ? timeline(shown, choose) : null;
+    return line ? [line, marksLegend(shown), shown.submissions.some((one) => finite(one.parent) !== null) ? lineage(shown, choose, summary) : null] : null;
+  }, { class: "timeline" });
+  const list = region((submissions) => h("ol", { class: "submissions", "aria-label": "Submissions" }, submissions.map((one) => h("li", null, row(one, choose)))));
+  const split = h("div", { class: "split" }, h("nav", { "aria-label": "Submissions" }, list.element), panel.element);
   let end = () => {};
 
   function read({ words }) {
@@ -23,61 +29,67 @@ export async function runPage(now) {
     const fallback = run.selected ?? Math.max(0, run.submissions.length - 1);
     state.at = Number.isInteger(asked) && asked >= 0 && asked < run.submissions.length ? asked : fallback;
     state.tab = TABS.includes(words[2]) ? words[2] : state.tab;
+    state.rest = words.slice(3);
   }
   function choose(at, tab = state.tab) {
     if (at < 0 || at >= run.submissions.length) return;
-    history.replaceState(null, "", `#/run/${id}/${at}/${tab}`);
-    state.at = at;
-    state.tab = tab;
+    readdress(`#/run/${id}/${at}/${tab}`);
+    Object.assign(state, { at, tab, rest: [] });
     quiet();
     marked();
+    panel.show(run, state);
   }
   function marked() {
-    [...list.children].forEach((item, place) => item.firstChild.setAttribute("aria-current", place === state.at ? "true" : "false"));
-    const item = list.children[state.at];
+    const items = [...list.element.querySelectorAll("li")];
+    items.forEach((item, place) => item.firstChild.setAttribute("aria-current", place === state.at ? "true" : "false"));
+    const item = items[state.at], box = list.element.firstChild;
     if (item) {
       const top = item.offsetTop;
-      if (top < list.scrollTop || top > list.scrollTop + list.clientHeight - item.offsetHeight) list.scrollTop = top - list.clientHeight / 2;
+      if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - item.offsetHeight) box.scrollTop = top - box.clientHeight / 2;
     }
-    line.firstChild?.select?.(state.at);
-    if (run.submissions.length) details(panel, run, state.at, state.tab, choose);
-  }
-  // Edits come after the rest: telling them apart takes a moment where there are many.
-  async function addEdits() {
-    const asked = run;
-    const { edits } = await load(`run/${id}/edits`).catch(() => ({ edits: [] }));
-    if (left || asked !== run) return;
-    edits.forEach((edit, place) => Object.assign(run.submissions[place] ?? {}, edit));
-    draw();
+    line?.select(state.at);
   }
   function draw() {
-    head.replaceChildren(...heading(run));
-    if (!run.submissions.length) {
-      line.replaceChildren(nothing("Nothing has been submitted yet.", "This page follows the run: the first submission shows here when it is charged."));
-      return;
-    }
-    const known = run.submissions.some((one) => finite(one.parent) !== null);
-    line.replaceChildren(timeline(run, choose), marksLegend(run), ...(known ? [lineage(run, choose, summary)] : []));
-    list.replaceChildren(...run.submissions.map((one) => h("li", null, row(one, choose))));
+    head.show(run);
+    pictures.show(run);
+    list.show(run.submissions);
+    split.hidden = !run.submissions.length;
     marked();
+  }
+  // Edits come after the rest at first: telling them apart takes a moment where there are many.
+  async function withEdits(found) {
+    const { edits } = await load(`run/${id}/edits`).catch(() => ({ edits: [] }));
+    edits.forEach((edit, place) => Object.assign(found.submissions[place] ?? {}, edit));
+    return found;
   }
   read(now);
   draw();
   if (run.stage !== "finished") {
     end = follow(`run/${id}/pulse`, async () => {
-      const last = state.at === run.submissions.length - 1;
-      run = await load(`run/${id}`);
-      if (last && state.tab !== "transcript") state.at = Math.max(0, run.submissions.length - 1);
+      const found = await withEdits(await load(`run/${id}`));
+      if (left) return;
+      const first = !run.submissions.length;
+      run = found;
+      if (first) read({ words: [] });
       draw();
-      addEdits();
+      if (run.submissions.length) panel.refresh(run, state);
       if (run.stage === "finished") end();
     });
   }
   const bests = () => run.submissions.filter((one) => one.new_best).map((one) => one.index);
   return {
-    title: `${run.entry} on ${run.task.name}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [null, run.run_id]],
-    ready: () => { marked(); addEdits(); },
-    update: (next) => { read(next); marked(); },
+    title: `${run.entry} on ${run.task.name}`, element: h("div", null, head.element, pictures.element, split), crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [null, run.run_id]],
+    ready: async () => {
+      marked();
+      if (run.submissions.length) await panel.show(run, state);
+      withEdits(structuredClone(run)).then((found) => {
+        if (left || found.submissions.length < run.submissions.length) return;
+        run = found;
+        draw();
+        if (run.submissions.length) panel.refresh(run, state);
+      });
+    },
+    update: (next) => { read(next); marked(); if (run.submissions.length) panel.show(run, state); },
     end: () => { left = true; end(); },
     keys: (event) => {
       const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
@@ -90,16 +102,17 @@ export async function runPage(now) {
   };
 }
 
+const PLAYED = { open: "being played", closed: "validation is played", selected: "held-out is played" };
+
 function heading(run) {
   const live = run.stage !== "finished";
   const usages = run.turns.map((turn) => turn.usage);
   const sum = (name) => (usages.some((one) => name in one) ? usages.reduce((total, one) => total + (finite(one[name]) ?? 0), 0) : null);
   const tokens = sum("input") === null ? null : sum("input") + (sum("output") ?? 0);
-  const stop = run.stops.at(-1);
   return [
     h("div", { class: "head" },
-      h("div", null, h("h1", null, h("span", { class: "name", title: run.entry }, run.entry), h("span", { class: "on" }, " on "), run.task.name),
-        h("div", { class: "lead" }, live ? h("span", { class: "tag live" }, run.stage === "open" ? "being played" : run.stage === "closed" ? "validation is played" : "held-out is played") : null, ...objective(run.task.objective))),
+      h("div", null, h("h1", null, named(run.entry), h("span", { class: "on" }, " on "), named(run.task.name)),
+        h("div", { class: "lead" }, live && run.activity.is_played ? h("span", { class: "tag live" }, PLAYED[run.stage]) : live ? h("span", { class: "tag bad" }, "interrupted") : null, ...objective(run.task.objective))),
       run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean, undefined, run.score.standard_error)), h("div", { class: "soft" }, `± ${number(run.score.standard_error, undefined, run.score.standard_error)} over ${run.score.returns.length} held-out cases`)) : null),
     facts(
       run.selected === null ? null : fact("selected at", link(`#/run/${run.id}/${run.selected}`, `submission ${run.selected}`)),
@@ -111,10 +124,31 @@ function heading(run) {
       tokens === null ? null : fact("tokens", short(tokens)), sum("cost") === null ? null : fact("cost", money(sum("cost"))),
       fact("seed", run.seed), fact("cases", run.split), fact("isolation", run.isolation),
       fact("began", moment(run.opened_at)),
+      live ? fact("last activity", moment(run.activity.last_activity)) : null,
       run.finished_at ? fact("took", duration((new Date(run.finished_at) - new Date(run.opened_at)) / 1000)) : null,
       run.status === "no_ok_submit" ? fact("outcome", "no submission could be scored") : null),
-    live && stop ? h("p", { class: "warning" }, `It was stopped (${stop.reason}): ${stop.message || "no reason given"} Resume it: evopolicygym resume ${run.place}`) : null,
-  ].filter(Boolean);
+    live && !run.activity.is_played ? interrupted(run) : null,
+    run.submissions.length ? null : nothing(live && run.activity.is_played ? "Nothing has been submitted yet." : "Nothing was submitted.", live && run.activity.is_played ? "This page follows the run: the first submission shows here when it is charged." : ""),
+    agentEnds(run),
+    run.has_journal ? null : h("p", { class: "note" }, "Of this run only run.json is here: its episodes, edits, feedback and transcript are not."),
+  ];
+}
+
+// Why no process plays a run that isn't finished, and what continues it.
+function interrupted(run) {
+  const stop = run.stops.at(-1);
+  return h("div", { class: "warning" }, h("p", null, stop ? `It was stopped (${stop.reason.replaceAll("_", " ")}${stop.message ? `: ${stop.message}` : ""}). ` : "", "No process holds the lock of this run."),
+    h("p", null, "Resume it: ", h("code", null, run.activity.resume)));
+}
+
+const IN_GOOD_ORDER = ["finished", "stopped"];
+
+// How the agent's turns ended: always where nothing was submitted, else where one ended otherwise than well.
+function agentEnds(run) {
+  const ends = run.turns.filter((turn) => turn.end && (!run.submissions.length || !IN_GOOD_ORDER.includes(turn.end)));
+  if (!ends.length) return null;
+  return h("details", { class: "ends", open: !run.submissions.length }, h("summary", null, "How the agent ended"), h("ul", null, ends.map((turn) => h("li", null,
+    run.turns.length > 1 ? `turn ${turn.turn}: ` : "", h("strong", null, turn.end.replaceAll("_", " ")), turn.ended_at ? h("span", { class: "soft" }, ` ${moment(turn.ended_at)}`) : null, turn.message ? h("pre", { tabindex: "0" }, turn.message) : null))));
 }
 
 function objective(sentences) {
@@ -125,36 +159,33 @@ function objective(sentences) {
 
 function row(one, choose) {
   const edit = EDITS[one.edit];
-  const value = one.validation ? number(one.validation.mean) : one.train === null ? "" : number(one.train);
+  const value = one.validation ? number(one.validation.mean, undefined, one.validation.standard_error) : one.train === null ? "" : number(one.train);
   return h("button", { type: "button", click: () => choose(one.index), class: one.selected ? "selected" : null },
     h("span", { class: "index" }, one.index),
     s("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", class: `edit ${one.edit ?? ""}`, role: "img", "aria-label": edit?.[1] ?? "change unknown" }, edit ? mark(edit[0], 0, 0, 4.2) : null),
-    h("span", { class: "what" }, one.playing ? "playing …" : one.status === "ok" ? [`${one.episodes.length} ep.`, failures(one) ? h("span", { class: "failed" }, ` ${failures(one)} failed`) : null] : h("span", { class: "failed" }, one.status.replaceAll("_", " "))),
+    h("span", { class: "what" }, one.playing ? "playing …" : one.status === "ok" ? [`${one.n_episodes} ep.`, one.n_failed ? h("span", { class: "failed" }, ` ${one.n_failed} failed`) : null] : h("span", { class: "failed" }, one.status.replaceAll("_", " "))),
     h("span", { class: "value", title: one.validation ? "mean validation return" : "mean train return" }, value),
     h("span", { class: "flag", title: one.selected ? "selected" : one.new_best ? "a new best" : "" }, one.selected ? "◆" : one.new_best ? "▲" : ""));
 }
 
-function failures(one) {
-  return one.episodes.filter((episode) => episode?.failure).length;
-}
-
 function timeline(run, choose) {
   const returns = run.submissions.flatMap((one) => one.episodes.map((episode) => episode?.return));
-  const validation = run.submissions.flatMap((one) => (one.validation ? [one.validation.mean - one.validation.standard_error, one.validation.mean + one.validation.standard_error] : []));
-  const bests = run.submissions.filter((one) => one.best !== null).map((one) => [one.spent, one.best]);
+  const validation = run.submissions.flatMap((one) => (one.validation ? [one.validation.mean, one.validation.mean - one.validation.standard_error, one.validation.mean + one.validation.standard_error] : []));
+  const trains = run.submissions.filter((one) => !one.episodes.length).map((one) => one.train);
+  const bests = run.submissions.filter((one) => finite(one.best) !== null).map((one) => [one.spent, one.best]);
   const places = new Map();
   let band = null;
   const drawn = chart({
     label: `Returns of ${run.submissions.length} submissions against train episodes spent`, height: 340, bottom: 72,
-    x: { domain: [0, run.budget], title: "" }, y: { domain: domain([...returns, ...validation, run.score?.mean, run.task.random]), title: "return" },
+    x: { domain: [0, run.budget], title: "" }, y: { domain: domain([...returns, ...validation, ...trains, run.score?.mean, run.task.random]), title: "return" },
     draw: (frame) => {
       places.clear();
       band = s("rect", { y: frame.top, height: frame.bottom - frame.top + 44, x: 0, width: 0, class: "band" });
       const parts = [band];
       if (finite(run.task.random) !== null) parts.push(tell(s("line", { x1: frame.left, x2: frame.right, y1: frame.y(run.task.random), y2: frame.y(run.task.random), class: "anchor" }), [`uniform random ${number(run.task.random)}`]));
-      if (run.score) {
+      if (finite(run.score?.mean) !== null && finite(run.score.standard_error) !== null) {
         const y = [run.score.mean + run.score.standard_error, run.score.mean - run.score.standard_error].map(frame.y);
-        parts.push(tell(s("rect", { x: frame.left, width: frame.right - frame.left, y: y[0], height: Math.max(2, y[1] - y[0]), class: "heldout" }), [`held-out ${number(run.score.mean, undefined, run.score.standard_error)} ± ${number(run.score.standard_error, undefined, run.score.standard_error)}`]));
+        parts.push(tell(s("rect", { x: frame.left, width: frame.right - frame.left, y: y[0], height: Math.max(2, y[1] - y[0]), class: "heldout" }), [`held-out ${withError(run.score.mean, run.score.standard_error)}`]));
       }
       if (bests.length) parts.push(path(stairs(bests, frame.x, frame.y, run.spent), { class: "best" }));
       const sizes = run.submissions.length > 60 ? 2 : 2.8;
@@ -168,10 +199,11 @@ function timeline(run, choose) {
           const x = frame.x(one.from + place + 0.5);
           group.append(mark(episode.failure ? "cross" : "circle", x, frame.y(episode.return), sizes, { class: episode.failure ? "train failure" : "train" }));
         });
+        if (!one.episodes.length && finite(one.train) !== null) group.append(mark("circle", frame.x(one.from) + width / 2, frame.y(one.train), 3.4, { class: "train" }));
         if (finite(one.validation?.mean) !== null) {
-          const x = frame.x(one.spent - 0.5 * one.episodes.length);
+          const x = frame.x(one.spent - 0.5 * one.n_episodes);
           const y = frame.y(one.validation.mean);
-          group.append(s("line", { x1: x, x2: x, y1: frame.y(one.validation.mean - one.validation.standard_error), y2: frame.y(one.validation.mean + one.validation.standard_error), class: "spread" }));
+          if (finite(one.validation.standard_error) !== null) group.append(s("line", { x1: x, x2: x, y1: frame.y(one.validation.mean - one.validation.standard_error), y2: frame.y(one.validation.mean + one.validation.standard_error), class: "spread" }));
           if (one.selected) group.append(s("circle", { cx: x, cy: y, r: 10, class: "ring" }));
           group.append(mark("diamond", x, y, one.new_best ? 4.6 : 3.4, { class: one.new_best ? "validation newbest" : "validation" }));
         }
@@ -198,8 +230,8 @@ function timeline(run, choose) {
 function summary(one) {
   const lines = [`Submission ${one.index}${one.selected ? ", selected" : one.new_best ? ", a new best" : ""}`];
   if (one.status !== "ok" && !one.playing) lines.push(one.status.replaceAll("_", " "));
-  if (one.train !== null) lines.push(`train ${number(one.train)} over ${one.episodes.length}`);
-  if (one.validation) lines.push(`validation ${number(one.validation.mean, undefined, one.validation.standard_error)} ± ${number(one.validation.standard_error, undefined, one.validation.standard_error)}`);
+  if (one.train !== null) lines.push(`train ${number(one.train)} over ${one.n_episodes}`);
+  if (one.validation) lines.push(`validation ${withError(one.validation.mean, one.validation.standard_error)}`);
   if (one.edit) lines.push(edited(one));
   if (one.gain) lines.push(gained(one.gain));
   if (one.hypothesis) lines.push(`hypothesis: ${one.hypothesis}`);

@@ -1,6 +1,7 @@
 // Films of one case by several runs, side by side, under one slider.
 
-import { h, link, number, count } from "./dom.js";
+import { h, put, link, number, count } from "./dom.js";
+import { names } from "./data.js";
 import { filmOf } from "./film.js";
 
 const TITLES = { held_out: "held-out", validation: "validation", train: "train" };
@@ -10,7 +11,7 @@ export function sideBySide(cases) {
   const choice = h("select", { "aria-label": "Case", change: () => show(Number(choice.value)) },
     cases.map((one, at) => h("option", { value: at }, `${TITLES[one.split]} case ${one.case} (${one.films.length} films)`)));
   function show(at) {
-    place.replaceChildren(...together(cases[at].films));
+    put(place, together(cases[at].films));
   }
   show(0);
   return h("div", null, h("p", { class: "controls" }, choice), place);
@@ -35,6 +36,13 @@ function together(shown) {
   where();
   return [h("div", { class: "scrub" }, play, range, position),
     h("div", { class: "side" }, shown.map((one, at) => h("figure", null, films[at].element,
-      h("figcaption", null, link(`#/episode/${one.run}/${one.name}`, one.entry), h("span", { class: "soft" }, ` seed ${one.seed}, submission ${one.submission}, return ${number(one.return)}`),
+      h("figcaption", null, episodeLink(one), h("span", { class: "soft" }, ` seed ${one.seed}, submission ${one.submission}, return ${number(one.return)}`),
         one.film.same === false ? h("span", { class: "tag bad" }, "differs from the record") : null))))];
+}
+
+// A link where the episode's steps are kept; its name until that is known, or where they are not.
+function episodeLink({ run, name, entry }) {
+  const place = h("span", null, entry);
+  names(run).then((kept) => { if (!kept || kept.has(`run/${run}/episode/${name}`)) put(place, link(`#/episode/${run}/${name}`, entry)); }, () => {});
+  return place;
 }
