@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 
 import evopolicygym
-from evopolicygym.agents.kit.scripted_model.conversation import Script, Shell
+from evopolicygym.agents.kit.scripted_model.conversation import Say, Script, Shell
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 
 KEY = "ABLATIONS_MODEL_KEY"
@@ -24,9 +24,9 @@ SUITES = {"independent_samples": (), "feedback_ablation": PROGRAMS, "text_ablati
 """The agents of each besides `neutral`."""
 STEP = """\
 python3 - <<'END'
-import json, pathlib, random, subprocess
-info = json.loads(subprocess.run(["./judge", "info"], capture_output=True, text=True).stdout)
-meta = info["env_meta"]
+import json, os, pathlib, random, subprocess, urllib.request
+with urllib.request.urlopen(os.environ["EVOPOLICYGYM_INFO_URL"]) as answer:
+    meta = json.load(answer)["env_meta"]
 rows, columns = meta["action_space"]["n"], meta["obs_space"]["shape"][0]
 notes = pathlib.Path("notes/weights.json")
 known = json.loads(notes.read_text()) if notes.exists() else []
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     asked = parser.parse_args()
     os.environ.setdefault(KEY, "scripted")
-    with ScriptedModel(Script((Shell(STEP),))) as model:
+    with ScriptedModel(Script((*[Shell(STEP)] * (asked.budget // 4 + 2), Say("Enough.")))) as model:
         asking = {"model_url": f"{model.url}/v1", "model_key": KEY}
         for suite in asked.suite or SUITES:
             for agents, options in ((("neutral:scripted",), asking), (SUITES[suite], {})):
