@@ -3,8 +3,9 @@
     python benchmarks/many_runs.py [--runs 600 1200 2400 4800 9600] [--verbs compare diagnose …] [--json]
 
 The runs: a whole run's journal, document and checkpoints of 16 submissions, with the specs of four tasks, as many
-agents with five repeats on each task as make the number asked for. Every verb starts afresh; ``cold`` is the first start
-over runs that were just written, ``warm`` the next. Of ``view`` it is the server's first list of runs, and its leaderboard.
+agents with five repeats on each task as make the number asked for. Every verb starts afresh; ``cold`` is the first
+start over runs that were just written, ``warm`` the next. Of ``view`` it is the server's first list of runs and its
+leaderboard.
 """
 
 import argparse
