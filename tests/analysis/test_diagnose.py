@@ -10,6 +10,8 @@ from typer.testing import CliRunner, Result
 
 from diagnosed import known_run, recorded
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
+from evopolicygym.analysis.lineage import lineage
+from evopolicygym.analysis.lineage.program import PolicyProgram, read_program
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from whole_runs import config, played
@@ -36,6 +38,20 @@ def diagnose(*arguments: object) -> str:
 
 def typed(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+
+
+def test_programs_are_read_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Diagnostics that need a run's lineage share it: each checkpoint's program is read once."""
+    reads = list[Path]()
+
+    def read(directory: Path, root: Path) -> PolicyProgram | None:
+        reads.append(directory)
+        return read_program(directory, root)
+
+    monkeypatch.setattr(lineage, "read_program", read)
+    diagnose(run, "--only", "edits,topologies")
+
+    assert sorted(path.name for path in reads) == ["a", "b", "c", "d"]
 
 
 def test_a_real_run(tmp_path: Path) -> None:

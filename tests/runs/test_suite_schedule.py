@@ -4,16 +4,12 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, get_ident
-from time import monotonic
 
 import numpy as np
 import pytest
 
-from evopolicygym.cli.suite_view import part_of
-from evopolicygym.runs.progress import RunProgress
-from evopolicygym.runs.suites.document import suite_lock
 from evopolicygym.runs.suites.forecast import SuiteForecast, expected_seconds, turn
-from evopolicygym.runs.suites.play import ProcessStarted, Suite, Update, shares
+from evopolicygym.runs.suites.play import Suite
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
 from evopolicygym.runs.suites.suite import PlannedRun, load, plan
 
@@ -125,32 +121,3 @@ def test_forecasts(tmp_path: Path, lanes: int) -> None:
             waiting = [run for run in planned if times[run.number][0] > at]
 
             assert abs(at + forecast.seconds_left(waiting, lanes, at) - end) <= FIFTH * end
-
-
-@pytest.mark.nightly
-def test_forecasts_of_a_real_suite(tmp_path: Path) -> None:
-    """Of a small suite that is really played, the whole time is forecast within a fifth, in the middle by median."""
-    asked = load("smoke", {"runs": str(tmp_path), "agents": [{"name": "tuner"}, {"name": "random"}], "repeats": 6})
-    planned, forecast, began = plan(asked), SuiteForecast(), monotonic()
-    waiting = {run.number: run for run in planned}
-    told: list[tuple[float, float]] = []
-
-    def observe(run: PlannedRun, update: Update) -> None:
-        now = monotonic() - began
-        match update:
-            case ProcessStarted():
-                del waiting[run.number]
-                forecast.begin(run, now)
-            case RunProgress():
-                forecast.proceed(run, part_of(update), now)
-            case PlannedRunResult():
-                forecast.end(run, now, finished=True)
-        told.append((now, now + forecast.seconds_left(waiting.values(), len(lanes), now)))
-
-    lanes = shares(sorted(os.sched_getaffinity(0))[:2], 2)
-    with suite_lock(asked) as locks:
-        assert Suite(found(planned, tmp_path), lanes, locks).play(tmp_path / "log", observe)
-    end = told[-1][0]
-    errors = [abs(whole - end) / end for now, whole in told if 0.4 * end <= now <= 0.6 * end]
-
-    assert np.median(errors) <= FIFTH

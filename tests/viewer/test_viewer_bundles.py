@@ -11,12 +11,14 @@ import pytest
 from diagnosed import BUNDLES, known_run, recorded
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.records import atomic
+from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.trajectories import Step
-from evopolicygym.viewer.documents import change, episode, step_columns
+from evopolicygym.viewer.documents import change, documents, episode, step_columns
 from evopolicygym.viewer.documents.change import file_diff
 from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
 from evopolicygym.viewer.documents.edits import edits_bundle
@@ -58,6 +60,25 @@ def test_a_run_in_short(tmp_path: Path) -> None:
 
     assert short["curve"] == [[2, 2.0], [8, 6.0], [10, 6.0]]
     assert (short["score"], short["tokens"], short["cost"], short["returns"]) == (5.0, 1000.0, 0.5, [4.0, 5.0, 6.0])
+
+
+def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of runs and their leaderboard together read each run's document once."""
+    for name in ("a", "b"):
+        recorded(tmp_path / "runs" / name, known_run())
+    reads = list[Path]()
+
+    def read(paths: RunPaths) -> RunSummary:
+        reads.append(paths.root)
+        return read_summary(paths)
+
+    monkeypatch.setattr(documents, "read_summary", read)
+    made = Documents(RunIndex([tmp_path / "runs"]))
+    listed = json.loads(made.document("runs"))["runs"]
+    entries = json.loads(made.document("suite"))
+
+    assert (len(listed), bool(entries)) == (2, True)
+    assert sorted(path.name for path in reads) == ["a", "b"]
 
 
 def test_what_a_submission_changed(tmp_path: Path) -> None:

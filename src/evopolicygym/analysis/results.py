@@ -7,7 +7,8 @@ whole journal.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -205,10 +206,10 @@ def load_results(paths: Iterable[Path]) -> Results:
     A copy of a run is a problem, not a repeat.
     """
     found: dict[tuple[str, ...], list[RunResult]] = {}
-    problems = []
+    problems, directories = [], dict[Path, str | None]()
     for root in dict.fromkeys(root for path in paths for root in _roots(path)):
         try:
-            run = load_result(root)
+            run = load_result(root, directories)
         except (RecordError, UsageError, OSError) as error:
             problems.append(Problem(root, printable(str(error))))
             continue
@@ -225,30 +226,40 @@ def _original(copies: Sequence[RunResult]) -> RunResult:
     return next((run for run in copies if run.root.name == run.run_id), copies[0])
 
 
-def load_result(root: Path) -> RunResult:
-    """Return the result of a finished run; raise ``RecordError`` if it isn't finished or can't be read."""
-    run = result_of(read_summary(RunPaths(root)), root)
-    return replace(run, experiment_name=printable(experiment_name(root, run.experiment)))
+def load_result(root: Path, directories: dict[Path, str | None] | None = None) -> RunResult:
+    """Return the result of a finished run; raise ``RecordError`` if it isn't finished or can't be read.
+
+    ``directories`` holds the experiments of directories that are known, and gets further ones.
+    """
+    summary = read_summary(RunPaths(root))
+    return result_of(summary, root, experiment_name(root, summary.experiment, directories))
 
 
-def result_of(summary: RunSummary, root: Path) -> RunResult:
-    """Return the result that a run's summary holds; raise ``RecordError`` as ``load_result`` does."""
+def result_of(summary: RunSummary, root: Path, experiment: str = "") -> RunResult:
+    """Return the result that a run's summary holds, in an experiment of this name; raise as ``load_result`` does."""
     if not summary.is_finished or summary.outcome.status is None:
         raise RecordError(f"The run is not finished ({summary.stage.value}).")
     if summary.outcome.status is RunStatus.SCORED and summary.held_out is None:
         raise RecordError("The run is scored, but its run.json holds no held-out returns.")
     row, environment = summary.row(), summary.task.environment
-    columns = {field.name: COLUMNS.get(field.name, field.name) for field in fields(RunResult)}
     return RunResult(
-        **{name: row[column] for name, column in columns.items() if name not in MADE_HERE},
+        **{name: row[column] for name, column in _columns().items()},
         root=root,
         game=game_of(environment),
         kind=environment.kind,
+        experiment_name=printable(experiment),
         finish=_finish(summary),
         choices=changed_settings(summary.task, FURTHER),
         reference_anchor=environment.reference_anchor,
         curve=_curve(summary),
     )
+
+
+@cache
+def _columns() -> dict[str, str]:
+    """Return the column of ``RunSummary.row()`` that each field of a result is, where it is one."""
+    names = (field.name for field in fields(RunResult) if field.name not in MADE_HERE)
+    return {name: COLUMNS.get(name, name) for name in names}
 
 
 def _curve(summary: RunSummary) -> tuple[CurvePoint, ...]:

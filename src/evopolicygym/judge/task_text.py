@@ -11,9 +11,8 @@ from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
 from evopolicygym.core.task import Memory, Task, TaskInterface, TaskText
-from evopolicygym.judge.interface_text import PERMUTED_NOTE, changes_text, plain_text
-from evopolicygym.core.task import Task, TaskText
 from evopolicygym.core.world import world_text
+from evopolicygym.judge.interface_text import PERMUTED_NOTE, changes_text, plain_text
 from evopolicygym.records.paths import FILM, SHEET
 
 CONTRACT = """\

@@ -161,10 +161,16 @@ def _listing(roots: list[Path]) -> str:
     return "".join(f"\n  {root}" for root in reversed(roots[-MAX_LISTED:])) + more
 
 
-def experiment_name(run: Path, identity: str) -> str:
-    """Return the name of a run's experiment, which is that of the experiment's directory above it; empty if none."""
+def experiment_name(run: Path, identity: str, known: dict[Path, str | None] | None = None) -> str:
+    """Return the name of a run's experiment, which is that of the experiment's directory above it; empty if none.
+
+    ``known`` holds the identities of directories that were looked into before, and gets further ones.
+    """
+    known = {} if known is None else known
     for directory in run.parents:
-        if _identity(directory / EXPERIMENT_FILE) == identity:
+        if directory not in known:
+            known[directory] = _identity(directory / EXPERIMENT_FILE)
+        if known[directory] == identity:
             return directory.name
     return ""
 

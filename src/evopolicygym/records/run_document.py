@@ -52,6 +52,8 @@ MULTILINE = frozenset(
     {"objective", "reward", "termination", "observation", "action", "degenerate_policy", "meaning", "options"}
 )
 """Fields whose texts may have several lines; all others are shown within one line."""
+_TEXTUAL = frozenset({str, list, dict})
+"""Types of JSON values that are texts or hold some; the others, most of a document, need no second look."""
 
 
 def encode(summary: RunSummary) -> dict[str, Any]:
@@ -134,17 +136,18 @@ def _amounts(usage: UsageSummary | None) -> dict[str, float | None] | None:
     return dict(usage.amounts) if usage else None
 
 
-def _clean(value: object, *, multiline: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+def _clean(value: Any, *, multiline: bool = False) -> Any:  # noqa: ANN401 - any JSON value
     """Return a JSON value with unprintable characters spelled out, except newlines in fields of several lines."""
-    match value:
-        case str():
-            return printable_lines(value) if multiline else printable(value)
-        case list():
-            return [_clean(item, multiline=multiline) for item in value]
-        case dict():
-            return {
-                printable(name): _clean(item, multiline=multiline or name in MULTILINE) for name, item in value.items()
-            }
+    kind = type(value)
+    if kind is str:
+        return value if value.isprintable() else printable_lines(value) if multiline else printable(value)
+    if kind is list:
+        return [_clean(item, multiline=multiline) if type(item) in _TEXTUAL else item for item in value]
+    if kind is dict:
+        return {
+            printable(name): _clean(item, multiline=multiline or name in MULTILINE) if type(item) in _TEXTUAL else item
+            for name, item in value.items()
+        }
     return value
 
 

@@ -245,8 +245,21 @@ class Descent:
     """Parameters that the submission itself set."""
 
 
+_last: list[tuple[RunRecord, tuple[Descent, ...]]] = []
+"""The record that was read last, with its lineage: several diagnostics need it one after the other."""
+
+
 def lineage(record: RunRecord) -> tuple[Descent, ...]:
     """Return the descent of each of a run's submissions."""
+    for known, found in _last[:1]:
+        if known is record:
+            return found
+    found = _lineage(record)
+    _last[:] = [(record, found)]
+    return found
+
+
+def _lineage(record: RunRecord) -> tuple[Descent, ...]:
     state = record.state
     checkpoints = {submission.charged.checkpoint for submission in state.submissions}
     programs = {name: _program(record.paths, name) for name in checkpoints}

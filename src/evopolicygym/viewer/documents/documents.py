@@ -5,17 +5,18 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from evopolicygym.analysis.published.score_tables import shipped
-from evopolicygym.analysis.results import RunResult, load_result
+from evopolicygym.analysis.results import RunResult, result_of
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.reader import RunRecord, experiment_name, read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.version import __version__
 from evopolicygym.viewer.documents.change import Files, change, source_bundle, starter_files, submission_files
@@ -85,7 +86,7 @@ class Documents:
         self._records: _Cache[RunRecord] = _Cache(MOST_RECORDS)
         self._indexes: _Cache[Index] = _Cache(MOST_INDEXES)
         self._overviews: dict[str, tuple[str, dict[str, Any] | str]] = {}
-        self._results: dict[str, tuple[str, RunResult | None]] = {}
+        self._results: dict[str, RunResult | None] = {}
 
     def tag(self, name: str) -> str:
         """Return what a document's name and content go by, without making it; it changes whenever the record does."""
@@ -232,26 +233,24 @@ class Documents:
         stamp = place.stamp()
         kept = self._overviews.get(place.id)
         if kept is None or kept[0] != stamp:
+            result = None
             try:
-                kept = stamp, overview(place, read_summary(place.paths))
+                summary = read_summary(place.paths)
+                kept = stamp, overview(place, summary)
+                if summary.stage is Stage.FINISHED:
+                    with suppress(EvoPolicyGymError, OSError):
+                        name = experiment_name(place.root, summary.experiment)
+                        result = result_of(summary, place.root, name)
             except (EvoPolicyGymError, OSError) as error:
                 kept = stamp, shown(str(error))
+            self._results[place.id] = result
             self._overviews[place.id] = kept
         return kept[1]
 
     def _result(self, place: RunPlace) -> RunResult | None:
         """Return a run's result; None where it isn't finished."""
-        stamp = place.stamp()
-        kept = self._results.get(place.id)
-        if kept is None or kept[0] != stamp:
-            one = self._overview(place)
-            finished = isinstance(one, dict) and one["stage"] == Stage.FINISHED
-            try:
-                kept = stamp, load_result(place.root) if finished else None
-            except (EvoPolicyGymError, OSError):
-                kept = stamp, None
-            self._results[place.id] = kept
-        return kept[1]
+        self._overview(place)
+        return self._results.get(place.id)
 
     def _suite(self, beside: Sequence[str]) -> dict[str, Any]:
         tables = [shipped(name) for name in beside]
