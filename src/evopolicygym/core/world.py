@@ -188,8 +188,8 @@ def parse_entries(entries: str) -> tuple[str, range | None]:
 def world_text(world: World | None, *, with_numbers: bool, with_names: bool = True) -> str:
     """Return what an agent reads about a world as markdown; empty for the standard one. It never says what was drawn.
 
-    Without numbers it doesn't say how large noise, disturbances and ranges are; without names, neither which entries are
-    left out nor which parameters are drawn, as both belong to the standard interface.
+    Without numbers it doesn't say how large noise, disturbances and ranges are; without names, neither which entries
+    are left out nor which parameters are drawn, as both belong to the standard interface.
     """
     if world is None:
         return ""
