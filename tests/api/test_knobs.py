@@ -14,6 +14,7 @@ from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import CloseReason
+from evopolicygym.core.interface import draw_interface
 from evopolicygym.core.options import KNOBS, RUN_OPTIONS, Option, Spelling, format_setting, get_setting
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import Limits
@@ -31,6 +32,8 @@ from shell import Shell
 
 CHOSEN: dict[str, Any] = {
     "text": "terse",
+    "interface": "permuted",
+    "world": str(Path(__file__).parents[1] / "support" / "worlds" / "late.toml"),
     "feedback": "returns",
     "memory": "none",
     "finish": True,
@@ -45,6 +48,8 @@ FURTHER: dict[str, Any] = {"budget": 64, "validation": 8, "held_out": 16, "films
 """The same of the other options in which pooled runs must agree."""
 SHOWN: dict[str, tuple[set[str], bool]] = {
     "text": ({"task_text"}, True),
+    "interface": ({"interface"}, True),
+    "world": (set(), True),
     "feedback": ({"feedback_profile"}, False),
     "memory": ({"max_submissions", "state.remaining_submissions"}, True),
     "finish": ({"finish_allowed"}, True),
@@ -85,7 +90,8 @@ def toml(knob: Option) -> str:
 
 
 def expected(knob: Option) -> object:
-    value = CHOSEN[knob.name]
+    """Return a knob's chosen value as a record has it; of a world, its name."""
+    value = "late" if knob.name == "world" else CHOSEN[knob.name]
     return format_setting(Limits(**value)) if isinstance(value, dict) else format_setting(value)
 
 
@@ -135,7 +141,11 @@ def test_a_file_and_an_argument_set_it(knob: Option, tmp_path: Path) -> None:
 
 def shown(**chosen: Any) -> tuple[dict[str, Any], str]:
     """Return what an agent of such a run is shown: the fields of `/info`, and the text of `/task`."""
-    state = visible(fold([opening(task=resolve_run_config("cartpole", None, chosen)[0].task)]))
+    task = resolve_run_config("cartpole", None, chosen)[0].task
+    plain, interface = opening(), {}
+    if task.interface != "standard":
+        interface = draw_interface(b"key", task.interface, plain.observation_schema, plain.action_schema)
+    state = visible(fold([opening(task=task, interface=interface)]))
     answer = task_text.info(state, FakeExecutor().grounds)
     inner = [name for name, value in answer.items() if isinstance(value, dict)]
     flat = {f"{name}.{key}": value for name in inner for key, value in answer[name].items()}
@@ -177,7 +187,7 @@ def test_runs_that_differ_in_it_are_not_pooled(option: Option, result: Callable[
         score_table(both, [])
 
 
-@each
+@pytest.mark.parametrize("knob", [knob for knob in KNOBS if not knob.affects_cases], ids=lambda one: one.name)
 def test_what_was_chosen_is_not_pooled_with_the_default(knob: Option, result: Callable[..., RunResult]) -> None:
     """Runs that differ in it stand in tables of their own, whose titles say so, or are entries of their own."""
     runs = [result(), result(**{knob.name: CHOSEN[knob.name]})]
@@ -237,7 +247,7 @@ def test_the_command_line_sets_all_of_them(shell: Shell, tmp_path: Path) -> None
         one.name: expected(one) for one in knobs
     }
     assert {len(one.episodes) for one in state.submissions} == {3}
-    assert "text terse, feedback returns, finish, min episodes 2" in shell.printed("show", outcome["run"])
+    assert "feedback returns, finish, min episodes 2" in shell.printed("show", outcome["run"])
     assert {case for one in state.submissions for case in one.charged.env_instances} <= set(range(5))
 
 

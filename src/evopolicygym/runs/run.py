@@ -108,9 +108,9 @@ def play(
         )
         if config.task.policy_packages:
             _offer_packages(paths, config.task, executor)
-        refuse_open_sandbox(config.task, executor.grounds.isolation)
-        config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         grounds = _grounds(executor, root)
+        refuse_open_sandbox(config.task, grounds.isolation)
+        config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         if environment.world is not None:
             config = replace(config, task=_with_anchors(config, owner, executor))
         opening = _opening(config, owner, run_id, grounds, price)

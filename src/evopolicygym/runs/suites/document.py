@@ -14,7 +14,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import SCHEMA_VERSION
 from evopolicygym.records import atomic
-from evopolicygym.records.atomic import is_locked, lock_file
+from evopolicygym.records.atomic import is_locked, lock_file, write_all
 from evopolicygym.records.paths import RunPaths, experiment_directory
 from evopolicygym.records.reader import find_runs
 from evopolicygym.records.rollback_guard import check_state_dir_writable
@@ -49,7 +49,7 @@ def suite_lock(suite: SuiteConfig, shard: Shard | None = None, command: str = ""
             stack.callback(os.close, locks[1])
             _refuse_other_shards(directory, shard)
             os.ftruncate(locks[1], 0)
-            os.pwrite(locks[1], command.encode(), 0)
+            write_all(locks[1], command.encode(), 0)
         _keep_document(suite, shard)
         yield tuple(locks)
 

@@ -33,7 +33,7 @@ export function readdress(address) {
   history.replaceState(history.state, "", address);
 }
 
-window.addEventListener("pagehide", () => {
+globalThis.addEventListener?.("pagehide", () => {
   const last = Object.entries(entries).slice(-MOST_ENTRIES);
   try { sessionStorage.setItem(STORE, JSON.stringify(Object.fromEntries(last))); } catch { /* a reload forgets */ }
 });

@@ -94,7 +94,7 @@ def show(
             out().print(Text(f"    {_headroom(task, task.headroom)}", "dim"), soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Example:\n\nevopolicygym suites secret core16 -o secret.txt")
 def secret(
     experiment: Annotated[str, typer.Argument(help="The experiment, by default a suite's name.")],
     file: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write, for you alone.")],
@@ -113,7 +113,7 @@ def secret(
     print_text(str(file))
 
 
-@app.command()
+@app.command(epilog="Example:\n\nevopolicygym suites gather shards --runs runs")
 def gather(
     shards: Annotated[
         list[Path], typer.Argument(help="Directories of shards, or one that holds them.", metavar="DIR…")
