@@ -19,7 +19,8 @@ LEVELS = {"budget": [2, 6], "films": [0, 3]}
 EVERY = {
     "budget": [2, 6], "films": [0, 3], "policy_packages": [[], ["numba"]],
     "text": ["full", "terse"], "memory": ["full", "none"],
-    "interface": ["standard", "permuted", "anonymous"], "feedback": ["full", "traces", "returns"], "finish": [False, True],
+    "interface": ["standard", "permuted", "anonymous"],
+    "feedback": ["full", "traces", "returns"], "finish": [False, True],
     "min_episodes": [1, 2], "max_episodes": [2, 3], "max_submissions": [1, 2], "train_cases": [8, 16],
     "policy_limits": [{"act_s": 1}, {"act_s": 2}],
     "model": ["a", "b"], "effort": ["low", "high"],
