@@ -22,7 +22,7 @@ from rich.table import Table
 
 from draws import Draw, normal, skewed
 from evopolicygym.analysis.effects.effects import Effects, LevelDifference, ScoredRun, effects_of
-from evopolicygym.analysis.ranking.leaderboard import TaskScale
+from evopolicygym.analysis.ranking.task_scale import TaskScale
 
 KNOBS = {"budget": (8, 128), "feedback": ("full", "returns")}
 WORST = -4.0

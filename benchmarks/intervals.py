@@ -1,16 +1,16 @@
-"""How often nominal 95 % intervals hold the truth and equal agents get a verdict, on synthetic entries of known truth.
+"""How often nominal 95 % intervals contain the truth, and how often equal agents get a verdict or different tiers.
 
     python benchmarks/intervals.py                     200 tables of each scenario
-    python benchmarks/intervals.py --shapes            one table of shapes, tasks and repeats, with false positives
+    python benchmarks/intervals.py --shapes            by shape of returns, tasks and repeats, with false positives
 
-Scenarios differ in what returns are spread by: effects of runs, of cases that all agents share, and of a run on a case;
-normal, or skewed as returns of policies that fail now and then are. What is true of an agent is what endlessly many
-repeats on endlessly many cases would give.
+All entries are synthetic, so the truth is known. Scenarios differ in what varies: runs, cases that all agents share,
+and a run on a case; returns are normal, or skewed as those of a policy that fails now and then. The truth about an
+agent is its score with infinitely many repeats on infinitely many cases.
 """
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,25 +20,26 @@ from rich.progress import track
 from rich.table import Table
 
 from draws import Draw, bimodal, normal, skewed
-from evopolicygym.analysis.ranking.aggregates import aggregates, interquartile_mean
+from evopolicygym.analysis.ranking.aggregates import aggregates, interquartile_mean, optimality_gap
 from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
 from evopolicygym.analysis.ranking.known_scale import KnownScale
-from evopolicygym.analysis.ranking.leaderboard import KNOWN, leaderboard
+from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.noise import noise_floor
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
+from evopolicygym.analysis.ranking.task_scale import KNOWN
 from evopolicygym.core.score import normalised, rank_scores
 from evopolicygym.core.task import TaskKind
 
 TASKS, CASES, REPLICATES = 16, 32, 500
 ANCHOR = -6.0
 REPEATS = (2, 3, 5, 10)
-DRAWS = 20_000
+DRAWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What synthetic returns are made of."""
+    """The sources of variance of synthetic returns."""
 
     name: str
     agents: int
@@ -63,97 +64,142 @@ SHAPES = (
     Scenario("skewed", 3, 1.0, 0.5, 0.5, skewed),
     Scenario("bimodal", 3, 1.0, 0.0, 0.1, bimodal),
 )
-"""Runs vary most; those of the last are one of two values, with equal chances."""
+"""Runs vary most; effects of the last are one of two values, with equal chances."""
 SHAPE_REPEATS = (1, 2, 3, 5, 10)
+SHAPE_TABLES = {16: 40, 1: 120}
+"""Tables behind each coverage with --shapes, by the number of tasks."""
+EQUAL_TABLES = {16: 80, 1: 240}
+"""Tables of equal agents behind each share of false positives."""
 BEST_KNOWN = 4.0
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of intervals or of tables."""
+
+    value: float
+    error: float
+    """Its standard error over tables; binomial if each table has one trial, and at least 1 / tables."""
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.0f} ± {100 * self.error:.0f}"
+
+
+def estimate_share(tables: Sequence[Sequence[bool]]) -> Share:
+    """Return the share of trials that hold; trials of a table depend on each other, those of two tables don't."""
+    shares = np.array([np.mean(trials) for trials in tables])
+    return Share(float(shares.mean()), max(float(shares.std()) / len(shares) ** 0.5, 1 / len(shares)))
+
+
 def main() -> None:
-    """Print the share of intervals that hold the truth, by scenario and number of repeats."""
+    """Print the share of intervals that contain the truth, by scenario and number of repeats."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--tables", type=int, default=200, help="synthetic tables for each cell")
+    parser.add_argument("--tables", type=int, default=200, help="synthetic tables for each cell; not with --shapes")
     parser.add_argument("--shapes", action="store_true", help="show shapes by tasks and repeats instead")
-    asked = parser.parse_args()
-    tables = asked.tables
-    if asked.shapes:
-        show_shapes(tables)
+    arguments = parser.parse_args()
+    if arguments.shapes:
+        show_shapes()
         return
     cells = [(scenario, repeats) for scenario in SCENARIOS for repeats in REPEATS]
     console = Console(stderr=True)
-    shown = Table("scenario", "repeats", title=f"share of intervals that hold the truth, {tables} tables each")
+    title = f"share of intervals that contain the truth, {arguments.tables} tables each"
+    shown = Table("scenario", "repeats", title=title)
     for place, (scenario, repeats) in enumerate(track(cells, "drawing", console=console)):
-        held = coverage(scenario, repeats, tables, seed=1000 + place)
+        found = coverage(scenario, repeats, arguments.tables, seed=1000 + place)
         if not place:
-            for name in held:
+            for name in found:
                 shown.add_column(name, justify="right")
-        shown.add_row(scenario.name, str(repeats), *(f"{share:.1%}" for share in held.values()))
+        shown.add_row(scenario.name, str(repeats), *(f"{share.value:.1%}" for share in found.values()))
     Console(width=120).print(shown)
 
 
-def show_shapes(tables: int) -> None:
-    """Print coverage and false positives by shape, number of tasks and repeats; one task has eight times the tables."""
-    cells = [(shape, tasks, repeats) for shape in SHAPES for tasks in (1, 16) for repeats in SHAPE_REPEATS]
-    rows = []
-    for place, (shape, tasks, repeats) in enumerate(track(cells, "drawing", console=Console(stderr=True))):
-        count = tables if tasks > 1 else 8 * tables
-        held = coverage(shape, repeats, count, 7000 + place, tasks)
-        false = false_positives(shape, repeats, 4 * count, 8000 + place, tasks)
-        rows.append((f"{shape.name}, {tasks}", str(repeats), {**held, **false}))
-    names = list(dict.fromkeys(name for *_, found in rows for name in found))
-    shown = Table("shape, tasks", "repeats", *names, title=f"{tables} tables of 16 tasks, {8 * tables} of one")
-    for shape, repeats, found in rows:
-        shown.add_row(shape, repeats, *(f"{found[name]:.0%}" if name in found else "-" for name in names))
-    Console(width=150).print(shown)
+def show_shapes() -> None:
+    """Print coverage and false positives in per cent by shape, number of tasks and repeats, as a Markdown table.
+
+    Each row is printed as soon as it is known: on one quiet core all take about three minutes.
+    """
+    cells = [(tasks, shape, repeats) for tasks in SHAPE_TABLES for shape in SHAPES for repeats in SHAPE_REPEATS]
+    names: list[str] = []
+    for place, (tasks, shape, repeats) in enumerate(cells):
+        found = dict(coverage(shape, repeats, SHAPE_TABLES[tasks], 7000 + place, tasks))
+        if not names:
+            names = [*found, "false verdicts", "false tiers"]
+            print("| tasks | shape | repeats |", " | ".join(names), "|")
+            print("|---" * (3 + len(names)) + "|")
+        if repeats > 1:
+            found |= false_positives(shape, repeats, EQUAL_TABLES[tasks], 8000 + place, tasks)
+        shares = (str(found.get(name, "-")) for name in names)
+        print(f"| {tasks} | {shape.name} | {repeats} |", " | ".join(shares), "|", flush=True)
 
 
-def false_positives(scenario: Scenario, repeats: int, tables: int, seed: int, tasks: int) -> Mapping[str, float]:
-    """Return the share of comparisons of two of several equal agents in which any task has a verdict."""
-    random, found = np.random.default_rng(seed), []
-    truth = {f"task-{task}": {f"agent-{place}": 0.0 for place in range(scenario.agents)} for task in range(tasks)}
-    for trial in range(tables):
-        table = drawn(scenario, truth, repeats, random)
-        noise = {task: noise_floor([s for e in table.entries if (s := e.cells[task].sample)]) for task in truth}
-        pair = pairing(table, "agent-0", "agent-1", Resampler(2, trial), noise)
-        found.append(any(task.verdict in {"first", "second"} for task in pair.tasks))
-    return {"false positive": float(np.mean(found))} if repeats > 1 else {}
+def false_positives(scenario: Scenario, repeats: int, tables: int, seed: int, tasks: int) -> Mapping[str, Share]:
+    """Return the shares of tables of equal agents that tell them apart.
 
-
-def coverage(scenario: Scenario, repeats: int, tables: int, seed: int, tasks: int = TASKS) -> Mapping[str, float]:
-    """Return, for each kind of interval, the share that holds the truth."""
+    By ``compare``: any task of the comparison of two agents has a verdict. By tiers: the leaderboard of all has two or
+    more. With one repeat there is neither.
+    """
     random = np.random.default_rng(seed)
-    held: dict[str, list[bool]] = defaultdict(list)
-    apart = runs_apart(scenario, random)
-    for trial in range(tables):
-        truth = truths(scenario, random, tasks)
-        table = drawn(scenario, truth, repeats, random)
-        for name, low, true, high in intervals(table, truth, apart, Resampler(REPLICATES, trial)):
-            held[name].append(low <= true <= high)
-        for name, low, true, high in aggregate_intervals(scenario, table, truth, random):
-            held[name].append(low <= true <= high)
-    return {name: float(np.mean(values)) for name, values in held.items()}
+    verdicts, tiers = [], []
+    truth = {f"task-{task}": {f"agent-{place}": 0.0 for place in range(scenario.agents)} for task in range(tasks)}
+    for _ in range(tables):
+        table = draw_table(scenario, truth, repeats, random)
+        noise = {task: noise_floor([s for e in table.entries if (s := e.cells[task].sample)]) for task in truth}
+        pair = pairing(table, "agent-0", "agent-1", Resampler(2), noise)
+        verdicts.append([any(task.verdict in {"first", "second"} for task in pair.tasks)])
+        standings = leaderboard(table, resampler=Resampler(REPLICATES)).standings
+        tiers.append([max(standing.tier or 0 for standing in standings) > 1])
+    return {"false verdicts": estimate_share(verdicts), "false tiers": estimate_share(tiers)}
 
 
-def runs_apart(scenario: Scenario, random: np.random.Generator) -> np.ndarray:
-    """Return draws of how far the means of two runs of equal agents lie apart on the same cases."""
+def coverage(scenario: Scenario, repeats: int, tables: int, seed: int, tasks: int = TASKS) -> Mapping[str, Share]:
+    """Return, for each kind of interval, the share that contains the truth."""
+    random = np.random.default_rng(seed)
+    covered: dict[str, list[list[bool]]] = defaultdict(list)
+    differences = draw_differences(scenario, random)
+    for _ in range(tables):
+        truth = draw_truth(scenario, random, tasks)
+        table = draw_table(scenario, truth, repeats, random)
+        of_table: dict[str, list[bool]] = defaultdict(list)
+        for name, low, true, high in (
+            *intervals(table, truth, differences, Resampler(REPLICATES)),
+            *aggregate_intervals(scenario, table, truth, random),
+        ):
+            of_table[name].append(low <= true <= high)
+        for name, trials in of_table.items():
+            covered[name].append(trials)
+    return {name: estimate_share(trials) for name, trials in covered.items()}
+
+
+def draw_differences(scenario: Scenario, random: np.random.Generator) -> np.ndarray:
+    """Return draws of the difference of the means of two runs of equal agents on the same cases."""
     of_runs = scenario.runs * scenario.draw(random, (2, DRAWS))
     rest = scenario.rest * scenario.draw(random, (2, DRAWS, CASES)).mean(axis=2)
-    one, other = of_runs + rest
-    return np.asarray(one - other)
+    first, second = of_runs + rest
+    return np.asarray(first - second)
 
 
 def aggregate_intervals(
     scenario: Scenario, table: ScoreTable, truth: Mapping[str, Mapping[str, float]], random: np.random.Generator
 ) -> Iterator[tuple[str, float, float, float]]:
-    """Yield interquartile means as ``intervals`` does; true is that of endlessly many runs on endlessly many cases."""
+    """Yield the aggregates' intervals as ``intervals`` does; the truth is that of infinitely many runs and cases."""
     effects = scenario.runs * scenario.draw(random, (DRAWS // len(truth),))
     for row in aggregates(table, normalise=KNOWN, resampler=Resampler(REPLICATES, 0)).entries:
-        if row.entry.kind == "agent" and (interval := row.interquartile_mean.interval):
-            runs = np.concatenate([means[row.entry.label] + effects for means in truth.values()])
-            true = float(interquartile_mean((runs - ANCHOR) / (BEST_KNOWN - ANCHOR)))
-            yield "interquartile mean", interval.low, true, interval.high
+        if row.entry.kind != "agent":
+            continue
+        means = np.array([of_task[row.entry.label] for of_task in truth.values()])
+        scores = (np.concatenate([mean + effects for mean in means]) - ANCHOR) / (BEST_KNOWN - ANCHOR)
+        of_tasks = (means - ANCHOR) / (BEST_KNOWN - ANCHOR)
+        for name, score, true in (
+            ("interquartile mean", row.interquartile_mean, interquartile_mean(scores)),
+            ("median", row.median, np.median(of_tasks)),
+            ("mean", row.mean, of_tasks.mean()),
+            ("optimality gap", row.optimality_gap, optimality_gap(scores)),
+        ):
+            if score.interval:
+                yield name, score.interval.low, float(true), score.interval.high
 
 
-def truths(scenario: Scenario, random: np.random.Generator, tasks: int = TASKS) -> dict[str, dict[str, float]]:
+def draw_truth(scenario: Scenario, random: np.random.Generator, tasks: int = TASKS) -> dict[str, dict[str, float]]:
     """Return each agent's true mean on each task."""
     return {
         f"task-{task}": {f"agent-{place}": float(random.normal(2 - place / 2, 1.0)) for place in range(scenario.agents)}
@@ -161,7 +207,7 @@ def truths(scenario: Scenario, random: np.random.Generator, tasks: int = TASKS) 
     }
 
 
-def drawn(
+def draw_table(
     scenario: Scenario, truth: Mapping[str, Mapping[str, float]], repeats: int, random: np.random.Generator
 ) -> ScoreTable:
     """Return a table of entries, as runs of these agents would give it."""
@@ -180,35 +226,35 @@ def drawn(
 
 
 def intervals(
-    table: ScoreTable, truth: Mapping[str, Mapping[str, float]], apart: np.ndarray, resampler: Resampler
+    table: ScoreTable, truth: Mapping[str, Mapping[str, float]], differences: np.ndarray, resampler: Resampler
 ) -> Iterator[tuple[str, float, float, float]]:
     """Yield the name, the low end, the true value and the high end of each interval of a table.
 
-    ``apart`` are draws of how far two runs of equal agents lie apart on the same cases.
+    ``differences`` are draws of the difference of two runs of equal agents on the same cases.
     """
     ranks = [rank_scores({**means, "random": ANCHOR}) for means in truth.values()]
     norms = {
         agent: np.mean([normalised(means[agent], ANCHOR, max(means.values())) for means in truth.values()])
         for agent in next(iter(truth.values()))
     }
-    for one in leaderboard(table, resampler=resampler).standings:
-        if one.entry.kind == "anchor":
+    for standing in leaderboard(table, resampler=resampler).standings:
+        if standing.entry.kind == "anchor":
             continue
-        label = one.entry.label
-        for task, score in one.tasks.items():
+        label = standing.entry.label
+        for task, score in standing.tasks.items():
             if interval := score.cell.interval:
                 yield "task mean", interval.low, truth[task][label], interval.high
-        if one.rank_score.interval:
-            interval = one.rank_score.interval
+        if standing.rank_score.interval:
+            interval = standing.rank_score.interval
             yield "rank score", interval.low, float(np.mean([scores[label] for scores in ranks])), interval.high
-        if one.normalised and one.normalised.interval:
-            interval = one.normalised.interval
+        if standing.normalised and standing.normalised.interval:
+            interval = standing.normalised.interval
             yield "normalised", interval.low, float(norms[label]), interval.high
     for first, second in pairwise(norms):
         found = pairing(table, first, second, resampler)
         if found.improvement.interval:
             interval = found.improvement.interval
-            true = np.mean([np.mean(means[first] - means[second] + apart > 0) for means in truth.values()])
+            true = np.mean([np.mean(means[first] - means[second] + differences > 0) for means in truth.values()])
             yield "compare: improvement", interval.low, float(true), interval.high
         for difference in found.tasks:
             if difference.interval:

@@ -22,6 +22,8 @@ HOSTILE = ("$\\frac{1}{0}$ _x_^{", "\x1b[31mred\nnext\tline", "n" * 150 + "<&\"'
 LABELS = {
     "leaderboard": ["mean rank score over 3 tasks", *ENTRIES],
     "families": ["gym_box2d", "mean rank score", *ENTRIES],
+    "aggregates": ["interquartile mean", "optimality gap", "normalised score over all runs", *ENTRIES],
+    "profiles": ["normalised score", "share of runs above it (%)", *ENTRIES],
     "tasks": ["acrobot", "door_key", "mean return over held-out cases", "uniform random", *ENTRIES],
     "learning_curve": ["reacher", "train episodes spent", "best validation mean", *ENTRIES],
     "budget": ["budget spent before the submission (%)", "episodes of the submission", *ENTRIES],
@@ -124,6 +126,27 @@ def test_the_papers_table_alone(name: str) -> None:
     found = texts_of(figure_bytes(FIGURES.load(name).draw(find(Results(), [paper()])), "svg"))
 
     assert any("GPT-5.5 (Codex)" in text or text.startswith("No ") for text in found)
+
+
+def test_aggregates_and_profiles_are_drawn_where_they_are(findings: Findings) -> None:
+    """Marks, intervals, curves and bands have the numbers of the aggregates; uniform random isn't drawn."""
+    rows = [row for row in findings.aggregates.entries if row.entry.kind != "anchor"]
+    panels, [panel] = (FIGURES.load(name).draw(findings).axes for name in ("aggregates", "profiles"))
+    gaps = [list(line.get_xdata()) for line in panels[3].lines]
+    bands = [band.get_paths()[0].vertices[:, 1] for band in panel.collections]
+
+    assert len(rows) == len(ENTRIES)
+    for row in rows:
+        interval = row.optimality_gap.interval
+        assert interval is not None
+        assert [interval.low, interval.high] in gaps
+        assert [row.optimality_gap.value] in gaps
+    assert [[100 * share for share in row.profile.shares] for row in rows] == [
+        list(line.get_ydata()) for line in panel.lines
+    ]
+    assert [(100 * min(row.profile.low or ()), 100 * max(row.profile.high or ())) for row in rows] == [
+        (ends.min(), ends.max()) for ends in bands
+    ]
 
 
 def test_scores_that_are_no_numbers(findings: Findings) -> None:

@@ -1,11 +1,14 @@
 """``evopolicygym power``, as it is typed."""
 
 import csv
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
+import evopolicygym
+from evopolicygym.core.finding import Item
 from records_of_runs import changed, real_document, write
 from shell import Shell
 
@@ -53,3 +56,18 @@ def test_invalid_requests(shell: Shell, words: list[str], said: str) -> None:
 
     assert came.code == 2
     assert said in " ".join(came.err.split())
+
+
+def test_progress_counts_runs_and_tasks(tmp_path: Path) -> None:
+    """Both loops that take time can be followed: the one over runs and the one over tasks."""
+    document, loops = real_document(tmp_path / "real"), dict[str, int]()
+    for seed in range(3):
+        write(tmp_path / "runs", changed(document, "acrobot", "mine", [-70.0 + seed, -72.0 + seed, -71.0], seed))
+
+    def follow(what: str, items: Sequence[Item], /) -> Iterable[Item]:
+        loops[what] = len(items)
+        return items
+
+    found = evopolicygym.power(20, tmp_path / "runs", in_returns=True, tasks=["acrobot", "ant"], follow=follow)
+
+    assert (loops, len(found.tasks)) == ({"reading runs": 3, "forecasting": 2}, 2)

@@ -127,7 +127,9 @@ def test_tables_hold_what_the_figures_show(runs: Path, tmp_path: Path) -> None:
         for name in names
     }
 
-    assert names == [name for name in ORDER if name not in {"families", "published", "learning_families", "lineage"}]
+    assert names == [
+        name for name in ORDER if name not in {"families", "profiles", "published", "learning_families", "lineage"}
+    ]
     assert [row["entry"] for row in read["leaderboard"]][:3] == ["tuner", "neutral a-model", "codex"]
     assert {row["task"] for row in read["tasks"]} == {"acrobot", "door_key"}
     assert {row["kind"] for row in read["edits"]} == {"tuning", "synthesis", "all"}

@@ -3,11 +3,13 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group
 from evopolicygym.analysis.headroom.headroom import Surroundings
 from evopolicygym.analysis.published.score_tables import PublishedTable
+from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates
 from evopolicygym.analysis.ranking.comparability import distinct_runs
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.score_table import ScoreTable, TableFilter, score_table
@@ -31,7 +33,7 @@ class RunFindings:
         return Group(self.result.label, self.result.kind.value, self.result.task)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Findings:
     """The findings about some runs, possibly empty."""
 
@@ -43,6 +45,11 @@ class Findings:
     """Runs that are left out of everything, or of the diagnostics, and why."""
     around: Surroundings = field(default_factory=Surroundings)
     """Other tables and figures for the best known scores."""
+
+    @cached_property
+    def aggregates(self) -> Aggregates:
+        """The aggregates over tasks and runs; without entries if there is no table."""
+        return aggregates(self.table) if self.table else Aggregates((), {})
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any
 from evopolicygym.core.agent import OUTSIDE, SHELL, Allowance
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunStatus
+from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.options import RUN_OPTIONS, Setting, changed_settings
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.core.score import estimate
@@ -200,14 +201,14 @@ MADE_HERE = frozenset({"root", "game", "kind", "finish", "choices", "experiment_
 """What a result holds besides that row's columns."""
 
 
-def load_results(paths: Iterable[Path]) -> Results:
+def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress) -> Results:
     """Return the results of all runs at or below some places, each once; raise ``UsageError`` if a place isn't.
 
-    A copy of a run is a problem, not a repeat.
+    A copy of a run is a problem, not a repeat. ``follow`` wraps the loop over runs, to show progress.
     """
     found: dict[tuple[str, ...], list[RunResult]] = {}
     problems, directories = [], dict[Path, str | None]()
-    for root in dict.fromkeys(root for path in paths for root in _roots(path)):
+    for root in follow("reading runs", list(dict.fromkeys(root for path in paths for root in _roots(path)))):
         try:
             run = load_result(root, directories)
         except (RecordError, UsageError, OSError) as error:

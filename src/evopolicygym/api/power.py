@@ -13,6 +13,7 @@ from evopolicygym.analysis.tables.studies import cases_table, power_document, po
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.results import TableSet
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.reader import Places, find_places
 
@@ -20,13 +21,19 @@ from evopolicygym.records.reader import Places, find_places
 class PowerForecast(TableSet):
     """How many repeats tell two agents apart: a row for each task, and one for the mean over tasks."""
 
-    def __init__(self, plan: Plan, tasks: Sequence[TaskVariances], problems: Sequence[Problem]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        tasks: Sequence[TaskVariances],
+        problems: Sequence[Problem],
+        follow: ProgressTracker = no_progress,
+    ) -> None:
         super().__init__(problems)
         self.plan = plan
         """The difference, power, cases and repeats that were asked for."""
         self.variances = tuple(tasks)
         """What the forecast knows of each task: variances, and what a run takes."""
-        self.tasks: tuple[TaskForecast, ...] = tuple(forecast(plan, tasks))
+        self.tasks: tuple[TaskForecast, ...] = tuple(forecast(plan, tasks, follow))
         """The forecasts."""
 
     @cached_property
@@ -59,6 +66,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     run_hours: float | None = None,
     run_cost: float | None = None,
     runs_directory: str | Path = DEFAULT_RUNS,
+    follow: ProgressTracker = no_progress,
 ) -> PowerForecast:
     """Say how many repeats tell two agents apart that differ by an amount, in episodes, hours and money.
 
@@ -75,6 +83,8 @@ def power(  # noqa: PLR0913 - each is an argument of its own
         run_hours: Hours of a run; default: the mean of the runs.
         run_cost: Dollars of a run; default: the mean of the runs, where each reports it.
         runs_directory: Where runs are looked for by id.
+        follow: Wraps the loops over runs and over tasks, to show progress: it gets a description and the items, and
+            yields the items.
 
     Returns:
         The forecast; ``records`` has a row for each task. The formulas are in ``docs/measure/leaderboard.md``.
@@ -90,7 +100,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     _check(difference, repeats, power, held_out)
     if unknown := [name for name in published if name != SHIPPED]:
         raise UnknownName("shipped table with repeats", unknown[0], [SHIPPED])
-    results = load_results(find_places(runs, runs_directory, needed=not published))
+    results = load_results(find_places(runs, runs_directory, needed=not published), follow)
     known = task_variances(results.runs, with_shipped=bool(published))
     names = [task.task for task in known]
     for name in tasks:
@@ -101,7 +111,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
         raise UsageError(
             "Invalid runs: expected two runs of an agent on a task, got none. Name more, or --with baselines."
         )
-    return PowerForecast(Plan(difference, not in_returns, power, held_out, repeats), chosen, results.problems)
+    return PowerForecast(Plan(difference, not in_returns, power, held_out, repeats), chosen, results.problems, follow)
 
 
 def _at(task: TaskVariances, hours: float | None, cost: float | None) -> TaskVariances:

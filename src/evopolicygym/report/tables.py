@@ -7,6 +7,7 @@ from evopolicygym.analysis.diagnostic import DIAGNOSTICS, table_over_runs
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.headroom.headroom import headroom
 from evopolicygym.analysis.published.score_tables import ANCHOR
+from evopolicygym.analysis.ranking.aggregates import aggregates_document, aggregates_table
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.tables.contents import (
     leaderboard_document,
@@ -24,6 +25,8 @@ from evopolicygym.analysis.tables.table import format_tables
 from evopolicygym.core.strict_json import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
+TABLE_FORMATS = {"md": "markdown", "csv": "csv", "tex": "latex"}
+"""Formats of a table of numbers, by suffix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,16 @@ def _leaderboard(findings: Findings) -> Mapping[str, str]:
         "csv": format_tables([standings_table(board)], "csv"),
         "tex": format_tables(standings_tables(board), "latex"),
         "json": dumps(leaderboard_document(board, problems), indent=2) + "\n",
+    }
+
+
+def _aggregates(findings: Findings) -> Mapping[str, str]:
+    if not findings.aggregates.entries:
+        return {}
+    table = aggregates_table(findings.aggregates)
+    return {
+        **{suffix: format_tables([table], form) for suffix, form in TABLE_FORMATS.items()},
+        "json": dumps(aggregates_document(findings.aggregates), indent=2) + "\n",
     }
 
 
@@ -130,6 +143,13 @@ OF_BOARD: Mapping[str, ReportTable] = {
         "Places, tiers, rank scores and normalised scores of all entries with 95 % intervals, and what they took.",
         "As `evopolicygym leaderboard` does, by the formulas of docs/measure/leaderboard.md.",
         _leaderboard,
+    ),
+    "aggregates": ReportTable(
+        "Aggregates of normalised scores",
+        "Interquartile mean, median, mean and optimality gap of each entry over all runs of all tasks.",
+        "As `evopolicygym leaderboard --aggregates` does, by the formulas of docs/measure/leaderboard.md; JSON has the "
+        "performance profiles with their bands.",
+        _aggregates,
     ),
     "tasks": ReportTable(
         "Each task",

@@ -20,8 +20,9 @@ from evopolicygym.analysis.ranking.bootstrap import (
     bootstrap_reach,
     joint_freedom,
 )
-from evopolicygym.analysis.ranking.leaderboard import BEST, Score, TaskScale, ranked_among, scale_on
+from evopolicygym.analysis.ranking.leaderboard import Score
 from evopolicygym.analysis.ranking.score_table import Entry, ScoreTable
+from evopolicygym.analysis.ranking.task_scale import BEST, TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
 
 TRIMMED = 0.25

@@ -318,6 +318,10 @@ def _share(variance: float, freedom: float) -> float:
     return variance**2 / freedom if freedom > 0 else 0.0
 
 
+_ANGLES = np.linspace(0.0, math.pi / 2, 4_001)
+_COSINES = np.cos(_ANGLES)
+
+
 @lru_cache(4096)
 def t_quantile(freedom: float, coverage: float = COVERAGE) -> float:
     """Return the half-width of Student's interval of this coverage, in standard errors.
@@ -327,7 +331,6 @@ def t_quantile(freedom: float, coverage: float = COVERAGE) -> float:
     if not freedom < 1e4:  # noqa: PLR2004 - from here on the normal's, to four digits; not a number too
         return NormalDist().inv_cdf((1 + coverage) / 2)
     # with t = sqrt(freedom) tan(angle), the density is proportional to cos(angle) ** (freedom - 1)
-    angles = np.linspace(0.0, math.pi / 2, 4_001)
-    density = np.cos(angles) ** (max(freedom, 1.0) - 1)
+    density = _COSINES ** (max(freedom, 1.0) - 1)
     below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return math.sqrt(max(freedom, 1.0)) * math.tan(float(np.interp(coverage, below / below[-1], angles)))
+    return math.sqrt(max(freedom, 1.0)) * math.tan(float(np.interp(coverage, below / below[-1], _ANGLES)))

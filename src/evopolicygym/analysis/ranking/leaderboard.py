@@ -21,13 +21,12 @@ from evopolicygym.analysis.ranking.bootstrap import (
 )
 from evopolicygym.analysis.ranking.noise import NoiseComparison, compare_to_noise
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
+from evopolicygym.analysis.ranking.task_scale import BEST, KNOWN, ranked_among, scale_on
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.score import mean, normalised, rank, rank_scores
+from evopolicygym.core.score import mean, rank, rank_scores
 from evopolicygym.core.task import TaskKind
 
 UNIT = (0.0, 1.0)
-BEST, KNOWN = "best", "known"
-"""Normalisation by the table's best agent, and by the best known score."""
 ONE_CASE = "Scores over a single held-out case have no standard error and no interval."
 ONE_REPEAT = "Intervals of entries with one repeat cover the choice of cases only, not what another run would do."
 
@@ -148,56 +147,6 @@ def leaderboard(
     together on what they have.
     """
     return _LeaderboardBuilder(table, normalise, resampler or Resampler(), partial=partial).leaderboard()
-
-
-def ranked_among(table: ScoreTable, *, partial: bool) -> dict[str, bool]:
-    """Return which entries count in the others' ranks: complete ones and the anchor, or all where none is complete."""
-    full = {entry.label: len(entry.cells) == len(table.tasks) for entry in table.entries}
-    alone = not any(full[entry.label] for entry in table.entries if entry is not table.anchor)
-    return {entry.label: partial or alone or full[entry.label] or entry is table.anchor for entry in table.entries}
-
-
-@dataclass(frozen=True, slots=True)
-class TaskScale:
-    """The ends of the normalised scale of a task."""
-
-    low: float
-    """Uniform random's mean; on the known scale the better one of random and idle play."""
-    best: float
-    """Above ``low``."""
-    of: tuple[Entry, ...]
-    """The entries whose best it is; none on the known scale."""
-    is_clipped: bool = True
-    """Whether scores below 0 and above 1 count as 0 and 1."""
-
-    def value(self, mean: float) -> float:
-        """Return a normalised score."""
-        if self.is_clipped:
-            return normalised(_number(mean), self.low, self.best)
-        return (_number(mean) - self.low) / (self.best - self.low)
-
-
-def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str = AGENT) -> TaskScale | None:
-    """Return the scale of a task: up to the best of the agents that count, or of all entries of another kind.
-
-    ``kind`` may also be ``best``, for agents, or ``known``, for the scale that no table changes. ``counts`` comes from
-    ``ranked_among``; if none of its agents is above uniform random, all agents of the task count. None without uniform
-    random, or if no agent is above it.
-    """
-    if kind == KNOWN:
-        known = next((row.known for row in table.tasks if row.name == task), None)
-        return TaskScale(known.low, known.best, (), is_clipped=False) if known else None
-    kind = AGENT if kind == BEST else kind
-    if table.anchor is None or task not in table.anchor.cells:
-        return None
-    low = table.anchor.cells[task].mean
-    found = tuple(entry for entry in table.entries if entry.kind == kind and task in entry.cells)
-    counted = tuple(entry for entry in found if counts[entry.label])
-    for among in (counted, found) if kind == AGENT else (found,):
-        best = max((_number(entry.cells[task].mean) for entry in among), default=low)
-        if best > low:
-            return TaskScale(low, best, among)
-    return None
 
 
 class _LeaderboardBuilder:
@@ -453,7 +402,3 @@ def _freedom(entries: Iterable[Entry], task: str) -> float:
 def _worth(means: Floats) -> Floats:
     """Return means with what is not a number as worse than any."""
     return np.where(np.isnan(means), -np.inf, means)
-
-
-def _number(mean: float) -> float:
-    return -math.inf if math.isnan(mean) else mean

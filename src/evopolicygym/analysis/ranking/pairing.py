@@ -19,10 +19,11 @@ from evopolicygym.analysis.ranking.bootstrap import (
     joint_freedom,
     share_interval,
 )
-from evopolicygym.analysis.ranking.leaderboard import ONE_REPEAT, Score, TaskScale, ranked_among, scale_on
+from evopolicygym.analysis.ranking.leaderboard import ONE_REPEAT, Score
 from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor, compare_to_noise
 from evopolicygym.analysis.ranking.run_groups import separation_chance
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
+from evopolicygym.analysis.ranking.task_scale import TaskScale, ranked_among, scale_on
 from evopolicygym.core.errors import UsageError
 
 Verdict = Literal["first", "second", "neither"]

@@ -21,6 +21,7 @@ from evopolicygym.analysis.ranking.bootstrap import Floats, t_quantile
 from evopolicygym.analysis.ranking.known_scale import KnownScores, known_scale
 from evopolicygym.analysis.ranking.noise import SHIPPED, NoiseFloor, noise_floor, repeated_samples
 from evopolicygym.analysis.results import RunResult
+from evopolicygym.core.finding import ProgressTracker, no_progress
 
 LEVEL = 0.05
 FEWEST, MOST = 2, 100
@@ -201,12 +202,13 @@ def least_difference(
     return high
 
 
-def forecast(plan: Plan, tasks: Sequence[TaskVariances]) -> list[TaskForecast]:
+def forecast(plan: Plan, tasks: Sequence[TaskVariances], follow: ProgressTracker = no_progress) -> list[TaskForecast]:
     """Return the forecast of each task, and with several the one of the mean difference over those with a scale.
 
-    A task's level is 0.05 over the number of tasks: the first step of Holm's (1979) procedure.
+    A task's level is 0.05 over the number of tasks: the first step of Holm's (1979) procedure. ``follow`` wraps the
+    loop over tasks, to show progress.
     """
-    found = [_forecast_task(plan, task, LEVEL / len(tasks)) for task in tasks]
+    found = [_forecast_task(plan, task, LEVEL / len(tasks)) for task in follow("forecasting", tasks)]
     scaled = [task for task in tasks if task.scale is not None and math.isfinite(task.freedom)]
     if plan.is_normalised and len(scaled) > 1:
         found.append(_forecast_mean(plan, scaled))

@@ -1,13 +1,16 @@
 """``evopolicygym power``: say how many repeats tell two agents apart, and what they take, before they are paid for."""
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
+from rich.progress import track
 
 import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, print_json
 from evopolicygym.cli.tables import chosen_format, print_problems, print_tables
+from evopolicygym.core.finding import Item
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -46,23 +49,26 @@ def power(
 ) -> None:
     """Say how many repeats tell two agents apart that differ by an amount, in episodes, hours and money."""
     form = chosen_format(form, as_json=as_json)
-    with err().status("reading runs"):
-        found = evopolicygym.power(
-            difference,
-            runs or None,
-            split_names(shipped),
-            in_returns=in_returns,
-            tasks=split_names(tasks),
-            repeats=repeats,
-            power=wanted,
-            held_out=held_out,
-            run_hours=run_hours,
-            run_cost=run_cost,
-            runs_directory=below,
-        )
-        document = found.document if form == "json" else None
-    if document is not None:
-        print_json(document)
+
+    def follow(what: str, items: Sequence[Item], /) -> Iterable[Item]:
+        return track(items, what, len(items), console=err(), transient=True, disable=form == "json" or not items)
+
+    found = evopolicygym.power(
+        difference,
+        runs or None,
+        split_names(shipped),
+        in_returns=in_returns,
+        tasks=split_names(tasks),
+        repeats=repeats,
+        power=wanted,
+        held_out=held_out,
+        run_hours=run_hours,
+        run_cost=run_cost,
+        runs_directory=below,
+        follow=follow,
+    )
+    if form == "json":
+        print_json(found.document)
         return
     print_problems(err(), found.problems)
     print_tables(found.csv_tables if form == "csv" else found.tables, form)
