@@ -186,6 +186,57 @@ def test_an_installation_that_fails_goes_on(
     assert remove("faraway") is True
 
 
+UNKNOWN_VERSION = "ERROR: No matching distribution found for far-away==99"
+
+
+@pytest.mark.parametrize(
+    ("printed", "cause"),
+    [
+        ("ERROR: OSError: [Errno 28] No space left on device", "disk is full"),
+        (f"WARNING: Retrying: Temporary failure in name resolution\n{UNKNOWN_VERSION}", "can't be reached"),
+        (UNKNOWN_VERSION, "lacks a pinned version"),
+        ("Segmentation fault", "an installer failed"),
+    ],
+    ids=["disk", "network", "pin", "other"],
+)
+def test_why_an_installer_failed(printed: str, cause: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The first line has the cause, the last what was printed of it; there is no pack, and its rest is removed."""
+    own_pack.known(monkeypatch)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    (tmp_path / "printed").write_text(printed, encoding="utf-8")
+    program(tmp_path / "bin" / "uv", UV.replace("echo no such version", f'cat "{tmp_path / "printed"}"'))
+    with pytest.raises(UsageError) as refusal:
+        install(pack_catalog.load("faraway"), lambda _: None)
+    first, *_, last = str(refusal.value).splitlines()
+
+    assert cause in first
+    assert "packs remove faraway" in first
+    assert last == printed.splitlines()[-1]
+    assert installed("faraway") is None
+    assert remove("faraway") is True
+
+
+def test_a_pack_that_does_not_fit_on_the_disk() -> None:
+    """Nothing is begun where the disk has less room than the pack needs; the message has both figures."""
+    pack = pack_catalog.decode(own_pack.FILE.replace("size_mb = 1", "size_mb = 999999999"), "faraway")
+    with pytest.raises(UsageError, match=r"999999999 MB.* \d+ MB free"):
+        install(pack, lambda _: None)
+
+    assert remove("faraway") is False
+
+
+def test_a_disk_that_fills_up_while_it_is_written_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The error names the pack and the place, and there is no pack."""
+    own_pack.known(monkeypatch)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    log = packs_directory() / "faraway.partial" / "install.log"
+    program(tmp_path / "bin" / "uv", f'#!/bin/sh\nln -s /dev/full "{log}"\n')
+    with pytest.raises(UsageError, match=r"'faraway'.*No space left on device.*packs remove faraway"):
+        install(pack_catalog.load("faraway"), lambda _: None)
+
+    assert installed("faraway") is None
+
+
 SLOW_UV = """#!/bin/sh
 echo begun > "$XDG_DATA_HOME/begun"
 read line < "$XDG_DATA_HOME/go"

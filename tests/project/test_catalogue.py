@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from evopolicygym.specs import pack_catalog
 from places import ROOT
 
 PICTURE, ALL_PICTURES = 15_000, 3_000_000
@@ -35,6 +36,14 @@ def test_pictures_are_small_and_shown(catalogue: dict[str, object]) -> None:
     assert [name for name, size in sizes.items() if size > PICTURE] == []
     assert sum(sizes.values()) < ALL_PICTURES
     assert [file.name for file in files if f"pictures/{file.parent.name}/{file.name}" not in texts] == []
+
+
+def test_families_on_our_python_have_pictures(catalogue: dict[str, object]) -> None:
+    """Whoever has Core16's packages can draw them, so no such family's page lacks a picture."""
+    packs = [pack for pack in map(pack_catalog.load, pack_catalog.names()) if pack.tasks and pack.is_beside_us]
+
+    assert packs
+    assert [pack.name for pack in packs if not list(catalogue["pictures"](pack))] == []  # type: ignore[operator]
 
 
 def test_the_script_needs_no_simulator() -> None:

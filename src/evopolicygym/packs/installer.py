@@ -39,7 +39,22 @@ from evopolicygym.packs.installation import (
 
 OURS = ("gymnasium", "numpy", "pydantic", "pyseccomp")
 """Distributions that this package needs in a pack's Python."""
-LAST_LINES = 12
+LAST_LINES = 8
+MOST_CHARACTERS = 300
+"""The longest line of an installer that an error shows."""
+NOISE = re.compile(r"WARNING: (Retrying|Location|There was an error checking)|Looking in |Processing |\[notice\]")
+"""Begins lines of pip that explain no failure."""
+CAUSES = (
+    (re.compile(r"No space left on device|os error 28|Disk quota exceeded"), "the disk is full"),
+    (
+        re.compile(
+            r"name resolution|Failed to establish a new connection|Network is unreachable|dns error|ConnectTimeout"
+        ),
+        "the package index can't be reached",
+    ),
+    (re.compile(r"No matching distribution found|there is no version of"), "the package index lacks a pinned version"),
+)
+"""What an installer prints, and what it means."""
 CONTENTS = "evopolicygym.packs.installer"
 """The module that lists the contents of a pack's Python, as a program."""
 PYTHON_VERSION = "python"
@@ -60,12 +75,13 @@ def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
     python = sys.executable if fits(pack.python, sys.version_info[:2]) else find_python(pack)
     requirements = (*pack.requirements, *_ours(pack))
     directory = packs_directory() / pack.name
-    with _lock(directory) as lock:
+    with _explained(pack, directory), _lock(directory) as lock:
         found = installed(pack.name)
         if found and set(found.requirements) == set(requirements):
             report("already installed")
             return found
-        partial = _prepare_partial(directory.with_name(f"{pack.name}.partial"), requirements)
+        _check_space(pack, directory)
+        partial = _prepare_partial(_partial(directory), requirements)
         log = partial / "install.log"
         if not os.access(partial / PYTHON, os.X_OK):
             report("making a Python environment")
@@ -88,7 +104,7 @@ def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
 def remove(name: str) -> bool:
     """Remove a pack's installation, complete or not; return whether there was one."""
     directory = packs_directory() / name
-    existing = [path for path in (directory, directory.with_name(f"{name}.partial")) if path.is_dir()]
+    existing = [path for path in (directory, _partial(directory)) if path.is_dir()]
     if existing:
         with _lock(directory):
             for path in existing:
@@ -103,6 +119,38 @@ def _check_installable(pack: Pack) -> None:
     if pack.is_beside_us:
         how = f"pip install 'evopolicygym[{pack.extra}]'" if pack.extra else "it needs no installation"
         raise UsageError(f"The pack {pack.name!r} plays on the Python that evopolicygym is installed in: {how}.")
+
+
+def _check_space(pack: Pack, directory: Path) -> None:
+    """Raise ``UsageError`` if the disk has less room than a pack needs, beside what is there of an incomplete one."""
+    free = shutil.disk_usage(directory.parent).free // 10**6 + _megabytes(_partial(directory))
+    if free < pack.size_mb:
+        raise UsageError(
+            f"The pack {pack.name!r} needs about {pack.size_mb} MB in {directory.parent}, which has {free} MB free. "
+            "Free some space, or set XDG_DATA_HOME to a directory on another disk."
+        )
+
+
+@contextmanager
+def _explained(pack: Pack, directory: Path) -> Iterator[None]:
+    """Have an error of the file system name the pack, the place and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"The pack {pack.name!r} was not installed: {error.strerror or error} "
+            f"({error.filename or directory.parent}). "
+            f"{_next_steps(pack.name)}"
+        ) from error
+
+
+def _next_steps(name: str) -> str:
+    return f"The same command resumes the installation; evopolicygym packs remove {name} removes what is there."
+
+
+def _partial(directory: Path) -> Path:
+    """Return where a pack lies until its installation is complete."""
+    return directory.with_name(f"{directory.name}.partial")
 
 
 def _ours(pack: Pack) -> Iterator[str]:
@@ -154,13 +202,20 @@ def _run(line: Sequence[str], log: Path, lock: int) -> str:
     with log.open("a", encoding="utf-8") as stream:
         stream.write(done.stdout + done.stderr)
     if done.returncode:
-        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-LAST_LINES:])
+        name, output = log.parent.name.removesuffix(".partial"), done.stdout + done.stderr
         start = " ".join(word for word in line[:4] if word != BEGIN)
+        cause = next((cause for sign, cause in CAUSES if sign.search(output)), "an installer failed")
         raise UsageError(
-            f"{start} … failed with exit code {done.returncode}:\n{tail}\nIts whole output is in {log}. Run the same "
-            f"command to resume the installation."
+            f"The pack {name!r} was not installed: {cause}. {_next_steps(name)}\n"
+            f"{start} … ended with exit code {done.returncode}; its whole output is in {log}:\n{_tail(output)}"
         )
     return done.stdout
+
+
+def _tail(output: str) -> str:
+    """Return the last lines of an installer's output that may explain a failure."""
+    lines = [line[:MOST_CHARACTERS] for line in output.strip().splitlines() if not NOISE.match(line)]
+    return "\n".join(lines[-LAST_LINES:])
 
 
 @contextmanager
