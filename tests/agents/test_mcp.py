@@ -75,7 +75,7 @@ def test_a_client_plays_a_run(tmp_path: Path) -> None:
     with served(tmp_path, *BEGIN, "--socket", str(tmp_path / "judge.sock")) as run:
         work = run.workspace
         (work / "system" / "policy.py").write_text(GOOD, encoding="utf-8")
-        many, none, info, task, check, submitted, feedback, restored, closed = asked(
+        many, none, info, task, check, submitted, feedback, exported, file, restored, closed = asked(
             work,
             ("submit", {"cases": "0-9"}),
             ("feedback", {"submission": 7}),
@@ -84,10 +84,13 @@ def test_a_client_plays_a_run(tmp_path: Path) -> None:
             ("check", {}),
             ("submit", {"cases": "0-1", "key": "mine"}),
             ("feedback", {"submission": 0}),
+            ("export", {"episodes": [1]}),
+            ("restore", {"submission": 0, "path": "policy.py"}),
             ("restore", {"submission": 0}),
             ("finish", {}),
         )
         document = run.ended()
+        later = asked(work, ("info", {}), ("submissions", {}))
 
     assert many.is_error
     assert "6" in text(many)
@@ -99,6 +102,14 @@ def test_a_client_plays_a_run(tmp_path: Path) -> None:
     assert json.loads(text(feedback))["mean_return"] == 500.0
     assert json.loads(text(restored)) == {"restored": 0, "files": ["policy.py"]}
     assert "closed" in text(closed)
+    assert json.loads(text(exported)) == {"files": ["notes/ep_001.npz"]}
+    assert (work / "notes" / "ep_001.npz").is_file()
+    assert json.loads(text(file)) == {"restored": 0, "files": ["policy.py"]}
+    assert json.loads((work / "closed.json").read_text()) == {"reason": "finish_asked", "over": True}
+    assert [(answer.is_error, "closed: the agent finished" in text(answer)) for answer in later] == [
+        (True, True),
+        (False, False),
+    ]
     assert document["outcome"]["closed"] == "finish_asked"  # type: ignore[index]
 
 

@@ -238,6 +238,25 @@ def test_the_judge_has_left_with_its_address(run: OpenRun) -> None:
     assert [one.stderr.partition(":")[0] for one in after] == ["closed"] * 3
 
 
+def test_a_run_that_was_closed_with_budget_left(run: OpenRun) -> None:
+    """Who comes back after the end is told why it ended and whether it is over, with the code of a refusal."""
+    judge(run, "submit", "0-3")
+    said = []
+    for over in (False, True):
+        document = json.dumps({"reason": "finish_asked", "over": over})
+        (run.paths.workspace / "closed.json").write_text(document, encoding="utf-8")
+        said.append(run_client(run.paths.workspace, {}, "submit", "4"))
+
+    assert [(done.returncode, done.stderr.partition(":")[0]) for done in said] == [(1, "closed")] * 2
+    assert ["over. " in done.stderr and "validated" not in done.stderr for done in said] == [False, True]
+    assert all("finished" in done.stderr for done in said)
+
+
+def test_nothing_is_submitted_yet(run: OpenRun) -> None:
+    """A list without submissions says so."""
+    assert judge(run, "list").stdout.startswith("No submissions")
+
+
 def test_its_own_limits(run: OpenRun) -> None:
     """An agent is told what it may use itself."""
     limits = json.loads(judge(run, "info", "--json").stdout)["agent_limits"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.core.agent import OUTSIDE, AgentConfig
 from evopolicygym.core.event import (
     AgentEnded,
     AgentStarted,
@@ -183,6 +184,14 @@ def test_what_is_next_of_an_interrupted_run(shell: Shell, tmp_path: Path) -> Non
     assert f"evopolicygym resume {root}" in told
     assert "agent_error" in told
     assert "it is not found in the sandbox" in told
+
+
+def test_what_is_next_of_an_interrupted_run_whose_agent_is_outside(shell: Shell, tmp_path: Path) -> None:
+    """It is served again, which is the only verb that resumes it."""
+    first = replace(opening(), agent=AgentConfig(name=OUTSIDE))
+    root = recorded(tmp_path / "run", [first, RunStopped(TIME, StopReason.INTERRUPTED)])
+
+    assert f"evopolicygym serve --resume {root}" in shell.printed("show", root)
 
 
 def test_what_is_next_of_a_finished_run(shell: Shell, tmp_path: Path) -> None:

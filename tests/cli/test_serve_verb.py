@@ -170,9 +170,12 @@ def test_what_was_submitted_within_the_limit_of_time_is_scored(tmp_path: Path) -
 
 
 def test_an_earlier_policy_comes_back(tmp_path: Path) -> None:
-    """`check` is free and says what is wrong; `restore` has system/ hold what a submission held, and nothing else."""
+    """`check` is free and says what is wrong; `restore` has system/ hold what a submission held, and nothing else.
+
+    Times are read without an exponent, and nothing is said of a success that the environment doesn't know.
+    """
     with served(tmp_path, *BEGIN) as run:
-        run.shell("./judge submit 0-1; echo 'raise ValueError(1)' > system/policy.py; touch system/more.py")
+        played = run.shell("./judge submit 0-1; echo 'raise ValueError(1)' > system/policy.py; touch system/more.py")
         wrong = run.shell("./judge check || test $? -eq 4")
         run.shell("./judge restore 0")
         right, names = run.shell("./judge check"), run.shell("ls system")
@@ -180,6 +183,8 @@ def test_an_earlier_policy_comes_back(tmp_path: Path) -> None:
 
     assert wrong.startswith("import_error: ")
     assert "ValueError: 1" in wrong
-    assert right.startswith("ok (constructed in ")
+    assert re.fullmatch(r"ok \(constructed in [\d.]+ m?s, acted in [\d.]+ m?s\)\n", right)
+    assert re.search(r"\nact: [\d.]+ m?s of processor time on average, [\d.]+ m?s in ", played)
+    assert "success" not in played
     assert names == "policy.py\n"
     assert info["state"]["remaining_budget"] == 4

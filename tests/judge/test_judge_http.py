@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,8 +15,10 @@ from asking import SUBMIT, Json, ask, charges, submit
 from evopolicygym.core import cases
 from evopolicygym.core.cases import Split
 from evopolicygym.core.rollout import Failure, FailureReason
+from evopolicygym.core.task import TaskInterface
 from evopolicygym.judge.rollouts import finalize
 from fakes import PATIENCE_S, SECRET, FakeExecutor, RunMaker, open_run
+from places import ROOT
 from removal import remove
 
 
@@ -28,6 +31,33 @@ def test_info(new_run: RunMaker) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     standing = {"remaining_budget": 5, "n_submits": 1, "remaining_films": 0, "is_finalized": False}
     assert answer.json()["state"] == {**standing, "remaining_submissions": None}
+
+
+def test_the_protocol_names_every_field(new_run: RunMaker) -> None:
+    """What the judge answers, writes into feedback and records is named in the protocol, as code."""
+    run = new_run(films=2, finish_allowed=True, choices={"interface": TaskInterface.PERMUTED.value})
+    asked = [("GET", "/info", None), ("POST", "/submit", {"env_instances": "0-1", "films": [0]})]
+    asked += [("GET", "/submissions", None), ("GET", "/submissions/0/policy", None), ("POST", "/check", {})]
+    asked += [("POST", "/submissions/0/restore", {}), ("POST", "/submissions/9/restore", {}), ("POST", "/finish", {})]
+    answers = [ask(run, *request).json() for request in asked]
+    for file in run.feedback(0).rglob("trajectory.jsonl"):
+        answers += map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    kinds = {json.loads(line)["event"]["kind"] for line in run.paths.journal.read_text(encoding="utf-8").splitlines()}
+    of_the_toy = {"policy.py", *run.session.state.opened.task.environment.reward_components}
+    page = (ROOT / "docs/reference/protocol.md").read_text(encoding="utf-8")
+
+    assert "interface" in names_in(answers)
+    assert (names_in(answers) | kinds) - of_the_toy <= set(re.findall(r"\w+", " ".join(page.split("`")[1::2])))
+
+
+def names_in(document: object) -> set[str]:
+    """Return the names of all fields of a JSON document."""
+    match document:
+        case dict():
+            return {*document, *names_in(list(document.values()))}
+        case list():
+            return set().union(*map(names_in, document))
+    return set()
 
 
 def test_task(new_run: RunMaker) -> None:

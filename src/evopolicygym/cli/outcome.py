@@ -120,7 +120,7 @@ def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
 def _next(state: RunState, *, submissions_shown: bool, playing: bool) -> Iterator[str]:
     """Yield the verbs that a person may want next."""
     if not state.finished and not playing:
-        yield "resume"
+        yield state.opened.agent.resumed_by
     if not submissions_shown:
         yield "show"
     if state.finished:

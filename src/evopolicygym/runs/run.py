@@ -13,7 +13,7 @@ from typing import Any
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import Agent, EnvironmentSpecificAgent, InterfaceAgent, PriceSnapshot, rules_of
+from evopolicygym.core.agent import OUTSIDE, Agent, EnvironmentSpecificAgent, InterfaceAgent, PriceSnapshot, rules_of
 from evopolicygym.core.cases import PROTOCOL_VERSION, SplitSource
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
 from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, StopReason
@@ -204,7 +204,9 @@ def _to_the_end(
     try:
         if writer.state.stage is Stage.OPEN:
             _evolve(Rollouts(writer, executor, deal, camera=_camera(writer.state.opened)), agent, directory)
+        _tell_closed(writer)
         finalize(Rollouts(writer, executor, deal))
+        _tell_closed(writer)
     except BaseException as error:
         _note_stop(writer, error)
         again = f"evopolicygym {writer.state.opened.agent.resumed_by} {quote(str(writer.paths.root))}"
@@ -215,6 +217,13 @@ def _to_the_end(
             raise StorageError(f"The run was stopped, as the system refused what it needs: {error}.\n{hint}") from error
         raise
     return writer.state
+
+
+def _tell_closed(writer: RunWriter) -> None:
+    """Let an agent from outside, which outlives its turn, read that the run is closed and whether all of it is over."""
+    state = writer.state
+    if state.closed and state.opened.agent.name == OUTSIDE:
+        workspace.write_closed(writer.paths, state.closed.reason.value, over=state.stage is Stage.FINISHED)
 
 
 def _note_stop(writer: RunWriter, error: BaseException) -> None:

@@ -17,9 +17,11 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from evopolicygym.agents.kit.outside_agent import CLOSED_FILE
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import SYSTEM
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
+from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import FILMS_A_SUBMISSION, Setting
 from evopolicygym.core.task import BudgetRule, Limits
 from evopolicygym.records.checkpoints import checkpoint_name
@@ -231,6 +233,20 @@ def workspace_directory(paths: RunPaths) -> Path:
         return Path(regular_file.read(paths.served_workspace, MOST_PATH, paths.root).decode().strip())
     except FileNotFoundError:
         return paths.workspace
+
+
+def write_closed(paths: RunPaths, reason: str, *, over: bool) -> None:
+    """Write into the agent's workspace why the run was closed; where that can't be written, the agent does without."""
+    document = dumps({"reason": reason, "over": over}).encode() + b"\n"
+    with suppress(OSError):
+        descriptor = os.open(workspace_directory(paths), DIRECTORY)
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(CLOSED_FILE, dir_fd=descriptor)
+            with os.fdopen(os.open(CLOSED_FILE, NEW_FILE, 0o644, dir_fd=descriptor), "wb") as file:
+                file.write(document)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

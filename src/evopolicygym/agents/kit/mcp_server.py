@@ -22,7 +22,7 @@ from mcp.server.mcpserver import Image
 from mcp.server.mcpserver.exceptions import ToolError
 
 from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, Remarks, replace_system
-from evopolicygym.agents.kit.outside_agent import SOCKET, RelayedJudge, read_addresses
+from evopolicygym.agents.kit.outside_agent import CLOSED_FILE, SOCKET, RelayedJudge, read_addresses
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import SYSTEM
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
@@ -55,7 +55,7 @@ def judge_tools(workspace: Path) -> MCPServer:
     tools = _Tools(workspace)
     for call in (
         *(tools.task, tools.info, tools.check, tools.submit, tools.submissions, tools.show, tools.feedback),
-        *(tools.compare, tools.trace, tools.diff, tools.restore, tools.finish),
+        *(tools.compare, tools.trace, tools.export, tools.diff, tools.restore, tools.finish),
     ):
         server.tool()(_report_errors(call))
     server.tool(structured_output=False)(_report_errors(tools.frames))
@@ -85,16 +85,18 @@ class _Tools:
         set: dict[str, bool | float | str] | None = None,  # noqa: A002 - as above
         parent: int | None = None,
         hypothesis: str = "",
+        films: list[int] | None = None,
     ) -> dict[str, Any]:
         """Play the policy in system/ on train cases such as "0-7,12", and return the results.
 
         Each episode costs one of the budget. The same key again returns the same submission and costs nothing. ``set``
         changes, for this submission, parameters that system/parameters.json declares. ``parent`` is the submission that
-        the policy was made from (-1: the starter). ``hypothesis`` says what you expect.
+        the policy was made from (-1: the starter). ``hypothesis`` says what you expect. ``films`` are those of the
+        cases that are filmed as well, if the run has films.
         """
         key = key or secrets.token_hex(8)
         try:
-            summary = self._judge().submit(cases, key, remarks=Remarks(set or {}, parent, hypothesis))
+            summary = self._judge().submit(cases, key, films or (), Remarks(set or {}, parent, hypothesis))
         except JudgeUnreachable as error:
             raise ToolError(
                 f"{error} It may have been charged. To ask again without a second charge, once the run is served "
@@ -137,6 +139,11 @@ class _Tools:
         """Return the steps of an episode as a table, every so many; fields may name parts, such as obs.0."""
         return self._client("trace", episode, "--every", every, "--fields", fields)
 
+    def export(self, episodes: list[int], to: str = "notes") -> dict[str, Any]:
+        """Write episodes as npz files of observations, actions and rewards into a directory; return their paths."""
+        exported: dict[str, Any] = json.loads(self._client("export", *episodes, "--to", to, "--json"))
+        return exported
+
     def diff(self, first: int, second: int | None = None) -> str:
         """Return what changed from one submission's policy to another's, or to system/ as it stands."""
         return self._client("diff", first, *([] if second is None else [second]))
@@ -148,8 +155,11 @@ class _Tools:
             shown = {int(path.stem.rpartition("_")[2]): path for path in Path(directory).iterdir()}
             return [Image(data=shown[step].read_bytes(), format="png") for step in sorted(shown)]
 
-    def restore(self, submission: int) -> dict[str, Any]:
-        """Restore system/ as it was in a submission, and remove what else it holds; free of charge."""
+    def restore(self, submission: int, path: str = "") -> dict[str, Any]:
+        """Restore system/ as it was in a submission, and remove what else it holds; with a path, only what is there."""
+        if path:
+            restored: dict[str, Any] = json.loads(self._client("restore", submission, path, "--json"))
+            return restored
         files = self._judge().restore(submission)
         regular_file.check_directory(self._workspace / SYSTEM)
         replace_system(self._workspace / SYSTEM, files)
@@ -182,6 +192,8 @@ class _Tools:
     def _judge(self) -> JudgeClient:
         variables = read_addresses(self._workspace)
         if not variables:
+            if (self._workspace / CLOSED_FILE).is_file():
+                self._client("info")  # raises with the reason
             raise ToolError(f"No run is served in {self._workspace}: evopolicygym serve begins or resumes one.")
         relayed, feedback = RelayedJudge(variables), self._workspace / "feedback"
         if SOCKET in variables:

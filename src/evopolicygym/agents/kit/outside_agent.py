@@ -33,6 +33,8 @@ from evopolicygym.sandbox.program.standing import StandingWorkplace
 
 ADDRESS_FILE = "judge.env"
 """The file in the workspace that names the judge's address while it is served; ``./judge`` reads it."""
+CLOSED_FILE = "closed.json"
+"""The file in the workspace that says why the run was closed and whether it is over; ``./judge`` reads it."""
 OWNER_ALONE = 0o600
 SOCKET = "EVOPOLICYGYM_SOCKET"
 """The variable with the path of the judge's Unix socket, if there is one."""

@@ -145,7 +145,7 @@ def _below(directory: Path, skipped: frozenset[str]) -> Iterator[Path]:
             continue
 
 
-OURS = (IN_WORKSPACE - {NOTES, SYSTEM}) | {"packages", "judge.env"}
+OURS = (IN_WORKSPACE - {NOTES, SYSTEM}) | {"packages", "judge.env", "closed.json"}
 """Names at the top of a workspace that are laid there for an agent."""
 MOST_PATH = 4096
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -103,7 +104,8 @@ def _announce(variables: Mapping[str, str], file: Path) -> None:
     if path := variables.get(SOCKET):
         err().print(f"through the socket {path}", soft_wrap=True, markup=False)
     err().print(f"workspace: {file.parent}", soft_wrap=True, markup=False)
-    err().print("As the agent, in another shell: cd there; ./judge task; ./judge submit 0-7", markup=False)
+    begin = f"cd {quote(str(file.parent))} && ./judge task"
+    err().print(f"As the agent, in another shell: {begin}", soft_wrap=True, markup=False)
     err().print(f"Other programs find the judge by: source {file}", soft_wrap=True, markup=False)
 
 
