@@ -319,18 +319,21 @@ def opened(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"budget": 7}, "budget = 6, and 7"),
-        ({"seed": 1}, "seed = 0, and 1"),
-        ({"split": "private"}, 'split = "public", and "private"'),
-        ({"isolation": "process"}, 'isolation = "auto", and "process"'),
+        ({"budget": 7}, "budget: expected 6, as when the suite started, got 7"),
+        ({"seed": 1}, "seed: expected 0, as when the suite started, got 1"),
+        ({"split": "private"}, 'split: expected "public", as when the suite started, got "private"'),
+        ({"isolation": "process"}, 'isolation: expected "auto", as when the suite started, got "process"'),
         (
             {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 9}}]},
-            "agents.a.options.quiet_s = 5, and 9",
+            "agents.a.options.quiet_s: expected 5, as when the suite started, got 9",
         ),
-        ({"agents": [{"name": "gemini", "label": "a"}]}, 'agents.a.name = "codex", and "gemini"'),
+        (
+            {"agents": [{"name": "gemini", "label": "a"}]},
+            'agents.a.name: expected "codex", as when the suite started, got "gemini"',
+        ),
         (
             {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 5}, "limits": {"max_cost": 1.0}}]},
-            "agents.a.limits.max_cost = null, and 1.0",
+            "agents.a.limits.max_cost: expected null, as when the suite started, got 1.0",
         ),
     ],
 )

@@ -142,8 +142,8 @@ def measure_world_anchors(
 ) -> EnvironmentSpec:
     """Return an environment in a world with its anchors, measured on the first held-out cases of a run.
 
-    The policies are random play, the idle action and the standard world's reference policy, if it has one. A policy that
-    fails in this world has no anchor. Runs with the same cases in ``job_builder`` get the same anchors.
+    The policies are random play, the idle action and the standard world's reference policy, if any. A policy that fails
+    in this world has no anchor. Runs with the same cases in ``job_builder`` get the same anchors.
     """
     jobs = build_jobs(job_builder, Split.HELD_OUT, cases)
     policies = {AnchorKind.RANDOM: starter_policy(), AnchorKind.IDLE: repeating_policy(spec.idle_action)}

@@ -182,6 +182,6 @@ def _mismatch_message(name: str, old: object, value: object) -> str:
     hint = ", or give the agent another label" if name.startswith("agents.") else ""
     return (
         f"Invalid {name}: expected {json.dumps(old)}, as when the suite started, got {json.dumps(value)}: its "
-        f"runs would not be comparable. Restore the value, start another suite with --experiment NAME{hint}. "
+        f"runs would not be comparable. Restore it, or start another suite with --experiment NAME{hint}. "
         f"Environments, agents, crossed levels and repeats may be added."
     )
