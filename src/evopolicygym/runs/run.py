@@ -38,17 +38,17 @@ from evopolicygym.runs.anchors import measure_world_anchors
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.preflight import (
     agent_sha256,
-    changed_program,
     check_agent,
+    check_program,
     config_for_resume,
     is_pinned,
     open_executor,
-    price_of,
     refuse_memory,
     refuse_open_sandbox,
     refuse_packages,
     refuse_program,
     refuse_unknown,
+    resolve_price,
     try_packages,
 )
 from evopolicygym.runs.turns import run_agent_loop
@@ -84,7 +84,7 @@ def play(
         needed(config.task.environment)
     if config.task.policy_packages:
         refuse_packages(config.task)
-    price = price_of(config, agent)
+    price = resolve_price(config, agent)
     refuse_unknown(config)
     refuse_program(config, agent)
     refuse_memory(config, agent)
@@ -164,7 +164,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         if state.stage is Stage.OPEN:
             if isinstance(agent, EnvironmentSpecificAgent):
                 agent.refuse(state.opened.task.environment.name)
-            program = changed_program(root, state, agent, allowed=allow_changed_program)
+            program = check_program(root, state, agent, allowed=allow_changed_program)
         config = config_for_resume(state.opened, workers, executor_name, executor_address)
         place, secret = writer.paths, owner.key(state.opened.split)
         executor = stack.enter_context(open_executor(config, place.workers, place.simulator_log, secret))

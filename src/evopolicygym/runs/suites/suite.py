@@ -39,12 +39,12 @@ from evopolicygym.runs.config import (
     read_table,
 )
 from evopolicygym.runs.preflight import (
-    price_of,
+    missing_price_warning,
     refuse_memory,
     refuse_packages,
     refuse_program,
     refuse_unknown,
-    unpriced,
+    resolve_price,
 )
 from evopolicygym.runs.suites.cross import (
     CrossTable,
@@ -236,7 +236,7 @@ def validate_plan(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
         refuse_memory(config, agent)
         if config.agent.command and isinstance(agent, EnvironmentSpecificAgent):
             agent.refuse(config.task.environment.name)
-        warnings.append(unpriced(config.agent, price_of(config, agent)))
+        warnings.append(missing_price_warning(config.agent, resolve_price(config, agent)))
     return tuple(dict.fromkeys(warning for warning in warnings if warning))
 
 
