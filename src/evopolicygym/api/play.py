@@ -18,7 +18,7 @@ from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
 from evopolicygym.agents.kit.program import attach_terminal, refuse_no_terminal, run_workplace
 from evopolicygym.agents.kit.session import FUNCTION_AGENT as FUNCTION
 from evopolicygym.agents.kit.session import AgentFunction, FunctionAgent
-from evopolicygym.api.argument_names import renamed
+from evopolicygym.api import accept_old_names
 from evopolicygym.api.progress import LOG, RunView, log_event, log_opened
 from evopolicygym.api.run import Run
 from evopolicygym.checks.environment import check as check_environment
@@ -36,7 +36,7 @@ from evopolicygym.records.reader import find_run, read_run
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import resolve_run_config
 from evopolicygym.runs.experiment import revealed
-from evopolicygym.runs.preflight import cap_workers, unpriced
+from evopolicygym.runs.preflight import cap_workers, missing_price_warning
 from evopolicygym.runs.turns import workspace_of
 from evopolicygym.runs.workspace import workspace_directory
 from evopolicygym.tracking.sink import attach_tracker
@@ -66,7 +66,7 @@ class RunInterrupted(KeyboardInterrupt):
         """What continues it in a shell."""
 
 
-@renamed(on_note="on_warning")
+@accept_old_names(on_note="on_warning")
 def run(
     task: str | Path | None = None,
     agent: str | AgentFunction | None = None,
@@ -118,7 +118,7 @@ def run(
     return _report_agent_error(played, function, on_agent_error, on_warning)
 
 
-@renamed(on_note="on_warning")
+@accept_old_names(on_note="on_warning")
 def resume(  # noqa: PLR0913 - each is an argument of its own
     run: str | Path = "latest",
     *,
@@ -233,7 +233,7 @@ def watched(
 def notes_of(root: Path, state: RunState) -> Iterator[str]:
     """Yield what a person should know of a run that begins or is resumed."""
     agent = state.opened.agent
-    if agent.name not in {FUNCTION, OUTSIDE, INSPECT} and (note := unpriced(agent, state.opened.price)):
+    if agent.name not in {FUNCTION, OUTSIDE, INSPECT} and (note := missing_price_warning(agent, state.opened.price)):
         yield note
     if state.opened.split is not SplitSource.PUBLIC and revealed(root, state.opened.experiment):
         yield (
@@ -273,7 +273,7 @@ def _log_workers(workers: int | None, executor: str) -> None:
     LOG.info("workers %s, executor %s", "one for each core" if workers is None else workers, executor)
 
 
-@renamed(on_note="on_warning")
+@accept_old_names(on_note="on_warning")
 def enter(
     run: str | Path = "latest",
     *,
