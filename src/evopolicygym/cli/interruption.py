@@ -1,6 +1,6 @@
-"""How the program is interrupted: at once where there is nothing to lose, in good order where something is at work.
+"""Interruption of the program: at once while it starts, with clean-up while it works.
 
-It imports next to nothing, as it is needed before anything else is imported.
+Imports only the standard library, so that Ctrl-C is handled before anything slow is imported.
 """
 
 import os
@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 INTERRUPTED = 130
-"""The exit code of whoever was interrupted, as shells have it."""
+"""The exit code after an interruption, by the convention of shells."""
 
 
-def leave_when_interrupted() -> None:
-    """From now on have Ctrl-C end the program at once, without a word: an import can't be undone in good order."""
+def exit_on_interrupt() -> None:
+    """Make Ctrl-C end the program at once without a traceback, because a half-done import can't be undone."""
     signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(INTERRUPTED))
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Have Ctrl-C, SIGTERM and SIGHUP raise ``KeyboardInterrupt`` in what is going on, which ends it in good order."""
+    """Make Ctrl-C, SIGTERM and SIGHUP raise ``KeyboardInterrupt`` in the body, so that it can clean up."""
 
     def interrupt(_signal: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -1,8 +1,8 @@
-"""The program ``evopolicygym``: its verbs, and how its errors become messages and exit codes.
+"""The program ``evopolicygym``: its verbs, and its error messages and exit codes.
 
-A verb is one file of a folder of ``verbs/``, named after it; the folder is its heading in ``--help``. A file defines a
-function of its name, or ``app`` where the verb has verbs of its own, and ``EXAMPLES``. It is imported when the verb is
-called: listing all verbs reads the first line of each file.
+Each verb is a file of its name in a folder of ``verbs/``, and the folder is its heading in ``--help``. The file defines
+``EXAMPLES`` and a function of the verb's name, or ``app`` if the verb has subcommands. It is imported when the verb is
+called; ``--help`` reads only the first line of each file.
 """
 
 import sys
@@ -23,7 +23,7 @@ HELP = """
 How well does an agent improve a policy through feedback?
 
 An agent edits a policy, submits it for a few episodes, reads the feedback and edits again, until its budget is spent.
-The best checkpoint is picked on hidden cases and scored on others.
+The best checkpoint is selected on hidden cases and scored on others.
 
 First: evopolicygym run acrobot
 """
@@ -32,43 +32,43 @@ EPILOG = (
     "failed, 5 agent could not start (or failed, with --fail-on-agent-error), 130 interrupted (resume continues)."
 )
 PACKAGE = "evopolicygym.cli.verbs"
-PLACE = Path(__file__).with_name("verbs")
-"""Read as files: importlib.resources takes a moment to load."""
+VERBS_DIRECTORY = Path(__file__).with_name("verbs")
+"""A path, because importing importlib.resources is slow."""
 HEADINGS = {"play": "Play", "look": "Look", "check": "Check"}
 """The folders of verbs, in order, each with its heading."""
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
 class Verbs(MutableMapping[str, Any]):
-    """The verbs by their names, in the order of ``--help``; each is loaded when it is asked for."""
+    """The verbs by name, in the order of ``--help``; each is loaded on first access."""
 
     def __init__(self) -> None:
-        files = [(folder, file) for folder in HEADINGS for file in sorted((PLACE / folder).glob("[!_]*.py"))]
+        files = [(folder, file) for folder in HEADINGS for file in sorted((VERBS_DIRECTORY / folder).glob("[!_]*.py"))]
         self._files = {file.stem.replace("_", "-"): (folder, file) for folder, file in files}
         """The folder and the file of each verb."""
         self._loaded: dict[str, Any] = {}
 
     @property
     def sections(self) -> dict[str, dict[str, str]]:
-        """The verbs with their summaries, below their headings."""
-        found: dict[str, dict[str, str]] = {heading: {} for heading in HEADINGS.values()}
+        """Summaries of verbs by heading and name."""
+        sections: dict[str, dict[str, str]] = {heading: {} for heading in HEADINGS.values()}
         for name, (folder, file) in self._files.items():
             with file.open(encoding="utf-8") as lines:
-                found[HEADINGS[folder]][name] = summary_of(lines.readline())
-        return found
+                sections[HEADINGS[folder]][name] = summary_of(lines.readline())
+        return sections
 
     def summaries(self) -> dict[str, Any]:
-        """Return commands that do nothing but say what they are."""
+        """Return commands that have only a name and a summary."""
         return {
             name: TyperCommand(name, help=summary)
             for verbs in self.sections.values()
             for name, summary in verbs.items()
         }
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a command of the library that typer brings
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a command of typer's
         if name not in self._loaded:
             folder, file = self._files[name]
-            self._loaded[name] = _command(name, f"{PACKAGE}.{folder}.{file.stem}")
+            self._loaded[name] = _load_command(name, f"{PACKAGE}.{folder}.{file.stem}")
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:  # noqa: ANN401 - as above
@@ -85,25 +85,25 @@ class Verbs(MutableMapping[str, Any]):
 
 
 class VerbGroup(TyperGroup):
-    """The program's verbs. Its own ``--help`` is plain text, which takes a tenth of what boxes do."""
+    """The command group of all verbs. Its ``--help`` is plain text, ten times as fast as boxes."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - typer's
         super().__init__(**settings)
         self.commands = Verbs()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's
-        """Answer with help where nothing is asked."""
+        """Print help if there are no arguments."""
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             ctx.exit(2)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's
-        """Return the names of all verbs; none is loaded."""
+        """Return the names of all verbs without loading them."""
         return list(self.commands)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's
-        """Write what the program is, its verbs by their headings, and its own options."""
+        """Write the program's description, its verbs by heading, and its options."""
         self.format_usage(ctx, formatter)
         formatter.write_paragraph()
         for paragraph in (self.help or "").strip().split("\n\n"):
@@ -119,7 +119,7 @@ class VerbGroup(TyperGroup):
         formatter.write_text(self.epilog or "")
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - typer's
-        """Return the verbs and options that begin so; no verb is loaded."""
+        """Complete verbs and options without loading a verb."""
         verbs, self.commands = self.commands, self.commands.summaries()  # type: ignore[attr-defined] # ours
         try:
             return super().shell_complete(ctx, incomplete)
@@ -128,13 +128,13 @@ class VerbGroup(TyperGroup):
 
 
 def summary_of(first_line: str) -> str:
-    """Return the summary of a verb, which stands in the first line of its file after its name."""
+    """Return a verb's summary from the first line of its file."""
     summary = first_line.strip().strip('"').partition("``: ")[2]
     return summary[:1].upper() + summary[1:]
 
 
-def _command(name: str, module_name: str) -> Any:  # noqa: ANN401 - typer's
-    """Return a verb as a command."""
+def _load_command(name: str, module_name: str) -> Any:  # noqa: ANN401 - typer's
+    """Import a verb and return its command."""
     module = import_module(module_name)
     verb: typer.Typer | None = getattr(module, "app", None)
     if verb is None:
@@ -155,8 +155,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's contract
-    if asked:
+def _print_version(is_requested: bool) -> None:  # noqa: FBT001 - typer's contract
+    if is_requested:
         typer.echo(f"evopolicygym {__version__}")
         raise typer.Exit
 

@@ -1,4 +1,7 @@
-"""The options and arguments of verbs: a flag for each declared option of a run, and those that several verbs share."""
+"""Options and arguments of verbs: flags of run options, arguments that several verbs share, and shell completion.
+
+Typer sets a shell up for completion (``--install-completion``). Without a completion here, the shell proposes files.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,15 +13,72 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
-from evopolicygym.cli.completion import complete_agent, complete_run
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import Option, Spelling
+from evopolicygym.core.places import DEFAULT_RUNS
+
+KINDS = ("environment", "sandbox", "executor", "agent")
+"""The kinds of parts that ``check`` checks."""
+
+
+def complete_environment(incomplete: str) -> list[str]:
+    """Return the names of environments that start with a text."""
+    from evopolicygym.specs.catalog import names
+
+    return _matches(names(), incomplete)
+
+
+def complete_agent(incomplete: str) -> list[str]:
+    """Return the names of agents that start with a text, without loading an agent."""
+    from evopolicygym.agents.base import AGENTS
+
+    return _matches(AGENTS.names(), incomplete)
+
+
+def complete_suite(incomplete: str) -> list[str]:
+    """Return the names of suites that start with a text."""
+    from evopolicygym.runs.suites.suite import names
+
+    return _matches(names(), incomplete)
+
+
+def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return ``latest`` and the ids of runs that start with a text, below ``--runs`` or its default."""
+    from evopolicygym.records.reader import LATEST, run_ids
+
+    return _matches([LATEST, *run_ids(Path(ctx.params.get("below") or DEFAULT_RUNS))], incomplete)
+
+
+def complete_kind(incomplete: str) -> list[str]:
+    """Return the kinds of parts that start with a text."""
+    return _matches(KINDS, incomplete)
+
+
+def complete_part(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of parts of the kind already typed that start with a text."""
+    from evopolicygym.rollout.executor import EXECUTORS
+    from evopolicygym.sandbox.levels import BACKENDS
+
+    match ctx.params.get("kind"):
+        case "environment":
+            return complete_environment(incomplete)
+        case "agent":
+            return complete_agent(incomplete)
+        case "sandbox":
+            return _matches(BACKENDS.names(), incomplete)
+        case "executor":
+            return _matches(EXECUTORS.names(), incomplete)
+        case _:
+            return []
+
+
+def _matches(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
 
 RunArgument = Annotated[
     Path,
-    typer.Argument(
-        help="The run: its directory, its id, the beginning of its id, or latest.", autocompletion=complete_run
-    ),
+    typer.Argument(help="The run: a directory, an id, the beginning of an id, or latest.", autocompletion=complete_run),
 ]
 RUNS_TEXT = "Runs (by directory, id, beginning of an id, or latest), or directories with runs below them."
 RunsArgument = Annotated[list[Path], typer.Argument(help=RUNS_TEXT, autocompletion=complete_run)]
@@ -40,21 +100,21 @@ FailOnAgentError = Annotated[
 ]
 Isolation = Annotated[
     str,
-    typer.Option(help="How policies are isolated now, whatever the record says: auto, bubblewrap, process or none."),
+    typer.Option(help="The sandbox of policies, regardless of the record: auto, bubblewrap, process or none."),
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Run, with your rights, a simulator that only the record names.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Run a simulator that only the record names, with your rights.")]
 Verb = TypeVar("Verb", bound=Callable[..., None])
 COMPLETIONS = {"agent": complete_agent}
-"""What a shell proposes for an option's value."""
+"""Completions of options' values."""
 SEVERAL = {Spelling.SEVERAL, Spelling.PAIRS, Spelling.JSON_PAIRS}
 """Spellings that may be given several times."""
 TRUTHS = {"true": True, "false": False}
 PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
-"""What JSON calls values that Python spells otherwise."""
+"""Python's spelling of JSON's constants."""
 
 
 def with_flags(options: Iterable[Option], *, in_suite: bool = False) -> Callable[[Verb], Verb]:
-    """Give a verb a flag for each option; its parameter ``**flags`` holds what was typed, for ``given_options``."""
+    """Give a verb a flag for each option; its ``**flags`` hold the values as typed, for ``given_options``."""
     flags = [
         _parameter(option, in_suite=in_suite)
         for option in options
@@ -75,9 +135,9 @@ def with_flags(options: Iterable[Option], *, in_suite: bool = False) -> Callable
 
 
 def given_options(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given by flags, decoded; raise ``UsageError`` where a value is invalid."""
+    """Return the decoded options that flags give; raise ``UsageError`` if a value is invalid."""
     found = {
-        option.name: _decoded(option, flags[option.name])
+        option.name: _decode_value(option, flags[option.name])
         for option in options
         if flags.get(option.name) not in (None, [])
     }
@@ -85,12 +145,12 @@ def given_options(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[s
 
 
 def parse_pairs(flag: str, texts: Iterable[str]) -> dict[str, int | float | str]:
-    """Return what texts of the form NAME=VALUE hold; what is a number becomes one."""
+    """Parse texts of the form NAME=VALUE; a value that is a number is converted."""
     return {name: number_or_text(value) for name, value in _pairs(flag, texts)}
 
 
 def parse_json_pairs(flag: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Return what texts of the form NAME=VALUE hold; a value that is neither a number nor JSON is text."""
+    """Parse texts of the form NAME=VALUE; a value that is neither a number nor JSON stays text."""
     return {name: _number_json_or_text(value) for name, value in _pairs(flag, texts)}
 
 
@@ -110,6 +170,7 @@ def _number_json_or_text(text: str) -> Any:  # noqa: ANN401 - any of JSON
 
 
 def _parameter(option: Option, *, in_suite: bool) -> Parameter:
+    kind = _value_type(option)
     info = typer.Option(
         option.flag,
         *option.other_flags,
@@ -121,12 +182,15 @@ def _parameter(option: Option, *, in_suite: bool) -> Parameter:
         show_default=option.default_shown if option.default_shown and not in_suite else True,
     )
     return Parameter(
-        option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[_typed(option) | None, info]
+        option.name,
+        Parameter.POSITIONAL_OR_KEYWORD,
+        default=None,
+        annotation=Annotated[kind | None, info],
     )
 
 
-def _typed(option: Option) -> Any:  # noqa: ANN401 - a type as typer takes it
-    """Return the type of what is typed."""
+def _value_type(option: Option) -> Any:  # noqa: ANN401 - a type as typer takes it
+    """Return the type of the value as typed."""
     if option.spelling in SEVERAL:
         return list[str]
     if option.spelling is not Spelling.VALUE:
@@ -135,7 +199,7 @@ def _typed(option: Option) -> Any:  # noqa: ANN401 - a type as typer takes it
     return kinds.pop() if len(kinds) == 1 else str
 
 
-def _decoded(option: Option, value: Any) -> Any:  # noqa: ANN401 - any option's
+def _decode_value(option: Option, value: Any) -> Any:  # noqa: ANN401 - any option's
     match option.spelling:
         case Spelling.COMMAS:
             return split_names(value)
@@ -153,7 +217,7 @@ def _decoded(option: Option, value: Any) -> Any:  # noqa: ANN401 - any option's
 
 
 def number_or_text(text: str) -> int | float | str:
-    """Return the number that a text is, or the text."""
+    """Convert a text to a number if it is numeric."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
@@ -161,18 +225,18 @@ def number_or_text(text: str) -> int | float | str:
 
 
 def _is_flag(parameter: Parameter) -> bool:
-    """Return whether typer makes a flag of a parameter of a verb, and no argument."""
+    """Return whether typer makes a parameter a flag rather than an argument."""
     declared = next(iter(get_args(parameter.annotation)[1:]), None)
     return not isinstance(declared, typer.models.ArgumentInfo)
 
 
 def split_names(listed: str) -> list[str]:
-    """Return the names of a text that has commas between them."""
+    """Split a list of names separated by commas."""
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def parse_cross(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """Return the levels of each knob, as ``[cross]`` of a suite's file has them; raise ``UsageError``."""
+    """Parse NAME=LEVEL,LEVEL texts to the levels of each option, as in ``[cross]`` of a suite's file."""
     return dict(_parse_cross(text) for text in texts)
 
 
@@ -188,14 +252,13 @@ def _parse_cross(text: str) -> tuple[str, list[Any]]:
         raise UnknownName("option that a suite can cross", name, [option.name for option in CROSSABLE])
     if knob.spelling is not Spelling.VALUE:
         raise UsageError(
-            f"--cross {name} can't be typed, as each of its levels is a list or a table; [cross] of a suite's file "
-            f"can hold them."
+            f"--cross {name} is not available: its levels are lists or tables. Write them in [cross] of a suite's file."
         )
     return name, [_level(knob, level) for level in split_names(levels)]
 
 
 def _level(knob: Option, text: str) -> Any:  # noqa: ANN401 - any option's
-    """Return a level of the option's type; what is of none stays text, and is refused as in a file."""
+    """Convert a level to the option's type; other text is kept and refused later, as in a file."""
     from evopolicygym.runs.config import UNLIMITED
 
     kinds = set(get_args(knob.type) or [knob.type])

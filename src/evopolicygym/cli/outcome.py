@@ -1,4 +1,4 @@
-"""What is said of a run at its end: its score beside others, what went wrong, where its record lies, what is next."""
+"""The outcome of a run: its score beside others, problems, the run directory, and the next commands."""
 
 from collections.abc import Iterator
 from math import hypot
@@ -26,10 +26,10 @@ from evopolicygym.records.reader import RunRecord, experiment_name, read_run
 from evopolicygym.records.run_document import run_document, success_rate, summary_of
 from evopolicygym.runs.workspace import starter
 
-IN_GOOD_ORDER = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
-"""Ends of an agent's turn that nobody needs to be warned of."""
+NORMAL_ENDS = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
+"""Ends of an agent's turn that need no warning."""
 NOISE = 2.0
-"""Standard errors of their difference within which a score is not distinguished from the random anchor."""
+"""A score within this many standard errors of the random anchor counts as random play."""
 CLOSED = {
     CloseReason.BUDGET_SPENT: "the budget was spent",
     CloseReason.SUBMISSIONS_SPENT: "all submissions were made",
@@ -42,33 +42,32 @@ REVEALED = " (revealed before it began)"
 
 
 def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool = False) -> None:
-    """Print a run's outcome for a person, who may have been shown its submissions before."""
+    """Print a run's outcome; ``submissions_shown`` tells that its submissions were printed before."""
     state, root = record.state, record.paths.root
     show_result(console, record)
-    troubles = dict(_troubles(record))
-    for what, trouble in troubles.items():
-        console.print(Text(f"{what:<8}{printable(trouble)}", style="yellow"), soft_wrap=True)
+    for subject, problem in _problems(record):
+        console.print(Text(f"{subject:<8}{printable(problem)}", style="yellow"), soft_wrap=True)
     if state.held_out():
         console.print(_comparison(compare(state)))
-    if spent := _spent(summary_of(record).usage):
-        console.print(Text(f"model   {spent}"), soft_wrap=True)
+    if usage := _format_usage(summary_of(record).usage):
+        console.print(Text(f"model   {usage}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
-    playing = is_locked(record.paths.lock)
-    if playing and not state.finished:
-        console.print(Text("This run is being played by a process that holds its lock."), soft_wrap=True)
-    for verb in _next(state, submissions_shown=submissions_shown, playing=playing):
+    is_playing = is_locked(record.paths.lock)
+    if is_playing and not state.finished:
+        console.print(Text("This run is being played by another process."), soft_wrap=True)
+    for verb in _next_verbs(state, submissions_shown=submissions_shown, is_playing=is_playing):
         console.print(Text(f"next    evopolicygym {verb} {quote(str(root))}", style="dim"), soft_wrap=True)
 
 
 def show_result(console: Console, record: RunRecord) -> None:
-    """Print a run's score in a box, or that it has none, and nothing else."""
-    state, troubles = record.state, dict(_troubles(record)).keys()
-    well = state.held_out() and not random_play(state) and troubles.isdisjoint({"policy", "agent"})
-    console.print(Panel(_headline(state), expand=False, border_style="green" if well else "yellow"))
+    """Print only a run's score in a box, or why it has none."""
+    state, subjects = record.state, dict(_problems(record)).keys()
+    is_good = state.held_out() and not random_play(state) and subjects.isdisjoint({"policy", "agent"})
+    console.print(Panel(_headline(state), expand=False, border_style="green" if is_good else "yellow"))
 
 
 def as_json(root: Path) -> dict[str, object]:
-    """Return a run's document with where it lies, and what the document doesn't hold, for a script."""
+    """Return ``run.json`` with the run's path and values computed from its event log."""
     state = read_run(root).state
     return {
         "run": str(root),
@@ -89,20 +88,20 @@ def _selection_optimism(state: RunState) -> float | None:
     return None if held_out is None or state.selected is None else state.selected.validation_mean - held_out.mean
 
 
-def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
-    """Yield what a person might not expect of a run, each after the word for what it is of."""
+def _problems(record: RunRecord) -> Iterator[tuple[str, str]]:
+    """Yield problems of a run, each with its subject."""
     state = record.state
     if state.selected:
         held_out = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
-        if failed := failures("held-out episodes", held_out.episodes):
-            yield "policy", failed
+        if text := failures("held-out episodes", held_out.episodes):
+            yield "policy", text
     elif state.closed and not state.candidates:
-        refused = [reason for submission in state.submissions if (reason := submission.load_error)]
-        if refused:
-            yield "policy", f"no submission could be played, the last for {refused[-1]}"
+        load_errors = [reason for submission in state.submissions if (reason := submission.load_error)]
+        if load_errors:
+            yield "policy", f"no submission could be played, the last for {load_errors[-1]}"
     ends = [event for event in record.events if isinstance(event, AgentEnded)]
-    amiss = bool(ends) and ends[-1].end not in IN_GOOD_ORDER
-    if amiss:
+    is_abnormal = bool(ends) and ends[-1].end not in NORMAL_ENDS
+    if is_abnormal:
         yield "agent", f"{ends[-1].end}: {ends[-1].message or 'no message'}"
     if state.program_changes:
         yield "program", f"changed when the run was resumed at {state.program_changes[-1].time}"
@@ -113,13 +112,13 @@ def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
     last = record.events[-1]
     if isinstance(last, RunStopped):
         yield "stopped", ": ".join(filter(None, (last.reason, last.message)))
-    if (amiss or unspent or isinstance(last, RunStopped)) and record.paths.transcript.is_file():
+    if (is_abnormal or unspent or isinstance(last, RunStopped)) and record.paths.transcript.is_file():
         yield "log", str(record.paths.transcript)
 
 
-def _next(state: RunState, *, submissions_shown: bool, playing: bool) -> Iterator[str]:
-    """Yield the verbs that a person may want next."""
-    if not state.finished and not playing:
+def _next_verbs(state: RunState, *, submissions_shown: bool, is_playing: bool) -> Iterator[str]:
+    """Yield the verbs that are useful next."""
+    if not state.finished and not is_playing:
         yield "resume"
     if not submissions_shown:
         yield "show"
@@ -131,12 +130,12 @@ def _headline(state: RunState) -> Text:
     held_out, opened = state.held_out(), state.opened
     if held_out is None or state.selected is None:
         if state.finished:
-            what = "no score: nothing playable was submitted"
+            text = "no score: nothing playable was submitted"
         elif state.stage is Stage.OPEN:
-            what = f"unfinished, {state.spent} of {counted(state.budget, 'episode')} spent"
+            text = f"unfinished, {state.spent} of {counted(state.budget, 'episode')} spent"
         else:
-            what = f"unfinished, {'validation' if state.stage is Stage.CLOSED else 'held-out'} is not complete"
-        return Text(f"{opened.task.environment.name}: {what}", style="yellow")
+            text = f"unfinished, {'validation' if state.stage is Stage.CLOSED else 'held-out'} is not complete"
+        return Text(f"{opened.task.environment.name}: {text}", style="yellow")
     rate, random = success_rate(state), random_play(state)
     success = f", success rate {rate:.0%}" if rate is not None else ""
     return Text.assemble(
@@ -144,44 +143,45 @@ def _headline(state: RunState) -> Text:
         (plus_minus(held_out.mean, held_out.standard_error), "bold green"),
         f" over {counted(held_out.count, 'case')}{success}\n",
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
-        f"{number(state.selected.validation_mean)} ({_optimism(state.selected.validation_mean - held_out.mean)}); "
+        f"{number(state.selected.validation_mean)} ({_optimism_text(state.selected.validation_mean - held_out.mean)}); "
         f"{opened.split} split",
         REVEALED if opened.revealed else "",
         f", isolation {opened.isolation}",
         (" (unverified)" if is_unverified(opened.isolation) else "", "yellow"),
-        _chosen(opened.task),
+        _changed_settings(opened.task),
         (f"\n{random}" if random else "", "yellow"),
     )
 
 
-def _optimism(difference: float) -> str:
+def _optimism_text(difference: float) -> str:
     """Return how far the selected checkpoint's validation mean is above or below its held-out mean."""
     return f"{number(abs(difference))} {'above' if difference >= 0 else 'below'} held-out"
 
 
-def _chosen(task: Task) -> str:
-    """Return in a line what the agent was shown and allowed, where it isn't the default."""
-    chosen = [
+def _changed_settings(task: Task) -> str:
+    """Format the task's settings that differ from the defaults."""
+    settings = [
         name.replace("_", " ") + (f" {value}" if value is not True else "")
         for name, value in changed_settings(task, KNOBS).items()
     ]
-    return f"\n{printable(', '.join(chosen))}" if chosen else ""
+    return f"\n{printable(', '.join(settings))}" if settings else ""
 
 
 def _selected_at(state: RunState) -> str:
-    """Return which submission was selected, and the earlier one that had its checkpoint first, where there is one."""
+    """Format the selected submission, and the earlier one that first had its checkpoint."""
     at, first = state.selected.submit_index if state.selected else None, state.first_reached
     return f"selected at submission {at}, first reached at {first}," if first != at else f"submission {at}"
 
 
 def _distinct(state: RunState) -> str:
     candidates, checkpoints = len(state.candidates), len(state.checkpoints)
-    same = candidates == checkpoints
-    return "" if same else f" ({counted(candidates, 'candidate')}, {counted(checkpoints, 'distinct checkpoint')})"
+    if candidates == checkpoints:
+        return ""
+    return f" ({counted(candidates, 'candidate')}, {counted(checkpoints, 'distinct checkpoint')})"
 
 
-def _spent(usage: UsageSummary | None) -> str:
-    """Return in a line what the agent's model took; empty where it asked none."""
+def _format_usage(usage: UsageSummary | None) -> str:
+    """Format the model's usage in a line; empty if the agent has no model."""
     if usage is None:
         return ""
     least = "at least " if usage.unknown_generations else ""
@@ -213,7 +213,7 @@ def _comparison(rows: list[Row]) -> Table:
 
 
 def random_play(state: RunState) -> str:
-    """Return in a sentence why a run's score is that of random play; empty where it isn't, or there is none."""
+    """Return why a run's score counts as random play; empty if it doesn't or there is no score."""
     held_out, selected = state.held_out(), state.selected
     if held_out is None or selected is None:
         return ""

@@ -1,8 +1,11 @@
-"""What verbs print, and how much: results on stdout, progress and errors on stderr; colours only on a terminal."""
+"""Terminal output: results on stdout, progress and errors on stderr, verbosity, and the view of a run.
+
+Rich is imported when something is printed, because ``--help`` doesn't need it.
+"""
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -15,46 +18,63 @@ from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.text import printable_lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
     from evopolicygym.api.run import Run
     from evopolicygym.runs.suites.play import Update
     from evopolicygym.runs.suites.suite import PlannedRun
 
 LOG = logging.getLogger("evopolicygym")
-"""The one logger of the package; nobody hears it unless ``--verbose`` is given."""
+"""The package's only logger; silent unless ``--verbose`` is given."""
 LOG.addHandler(logging.NullHandler())
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result and errors.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Log details: the sandbox, where files lie, every episode.")
+    bool, typer.Option("--verbose", "-v", help="Log details: the sandbox, paths of files, every episode.")
 ]
 _is_quiet = False
-"""Whether warnings are left out."""
+"""Whether warnings are suppressed."""
+
+
+@cache
+def _console_class() -> "type[Console]":
+    """Create a console class that prints escapes and direction marks as text; its own styles and colours pass."""
+    from rich.console import Console
+
+    class PrintingConsole(Console):
+        def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> "Iterable[Segment]":
+            for segment in super().render(renderable, options):
+                text = segment.text
+                is_safe = segment.control or text == "\n" or text.isprintable()
+                yield segment if is_safe else segment._replace(text=printable_lines(text))
+
+    return PrintingConsole
+
+
+def printing_console(**settings: Any) -> "Console":  # noqa: ANN401 - settings of rich's console
+    """Return a console for texts of records, which can't act on the terminal."""
+    return _console_class()(highlight=False, **settings)
 
 
 @cache
 def out() -> "Console":
     """Return the console for results."""
-    from evopolicygym.cli.printing import PrintingConsole
-
-    return PrintingConsole(highlight=False, soft_wrap=False)
+    return printing_console(soft_wrap=False)
 
 
 @cache
 def err() -> "Console":
-    """Return the console for progress and complaints."""
-    from evopolicygym.cli.printing import PrintingConsole
-
-    return PrintingConsole(stderr=True, highlight=False)
+    """Return the console for progress and errors."""
+    return printing_console(stderr=True)
 
 
 def print_text(text: str, *, end: str = "\n") -> None:
-    """Print a text on stdout as it stands, but for what a terminal would act on, which is spelled out."""
+    """Print a text on stdout; control characters are escaped."""
     typer.echo(printable_lines(text) + end, nl=False)
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON value, numpy's included
-    """Print a value on stdout as JSON; what a terminal would act on is escaped in it."""
+    """Print a value on stdout as JSON; control characters are escaped."""
     from evopolicygym.core.strict_json import dumps
 
     text = dumps(value, indent=2)
@@ -64,26 +84,26 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON value, numpy's in
 
 
 def print_error(message: str) -> None:
-    """Print what went wrong."""
+    """Print an error message on stderr."""
     from rich.text import Text
 
     err().print(Text("Error: ", style="bold red"), Text(message), sep="", soft_wrap=True)
 
 
 def print_warning(message: str) -> None:
-    """Print what the user should know and what hinders nothing, unless only the result is wanted."""
+    """Print a warning on stderr unless the program is quiet."""
     if not _is_quiet:
         err().print(f"Warning: {message}", soft_wrap=True, markup=False)
 
 
 def set_quiet(*, warnings: bool) -> None:
-    """Leave warnings out from now on, or no longer."""
-    global _is_quiet  # noqa: PLW0603 - one program, one way to print
+    """Suppress warnings from now on, or print them again."""
+    global _is_quiet  # noqa: PLW0603 - a setting of the process
     _is_quiet = warnings
 
 
 class Verbosity(Enum):
-    """How much is said beside the result."""
+    """How much is printed besides the result."""
 
     QUIET = "quiet"
     NORMAL = "normal"
@@ -91,30 +111,30 @@ class Verbosity(Enum):
 
 
 def set_verbosity(*, quiet: bool, verbose: bool) -> Verbosity:
-    """Return what was asked for, with the log switched on or off; raise ``UsageError`` where both were."""
+    """Set up warnings and the log; raise ``UsageError`` if both flags are given."""
     if quiet and verbose:
-        raise UsageError("--quiet and --verbose can't be combined; give one of them.")
-    _listen(on=verbose)
+        raise UsageError("--quiet and --verbose are mutually exclusive.")
+    _set_logging(on=verbose)
     set_quiet(warnings=quiet)
     if verbose:
         return Verbosity.VERBOSE
     return Verbosity.QUIET if quiet else Verbosity.NORMAL
 
 
-def progress_console(loud: Verbosity, *, as_json: bool) -> "Console":
-    """Return where progress is drawn: nowhere where only the result is wanted."""
+def progress_console(verbosity: Verbosity, *, as_json: bool) -> "Console":
+    """Return the console for progress, which discards it if only the result is wanted."""
     from rich.console import Console
 
-    return Console(quiet=True) if as_json or loud is Verbosity.QUIET else err()
+    return Console(quiet=True) if as_json or verbosity is Verbosity.QUIET else err()
 
 
 def log_update(run: "PlannedRun", update: "Update") -> None:
-    """Log how far a run of a suite is, or its result."""
+    """Log a suite run's progress or result."""
     LOG.info("%s: %s", run, update)
 
 
-def _listen(*, on: bool) -> None:
-    """Have the log printed on stderr, above whatever is drawn there; or no longer."""
+def _set_logging(*, on: bool) -> None:
+    """Print the log on stderr, above any live display, or stop doing so."""
     for handler in [handler for handler in LOG.handlers if not isinstance(handler, logging.NullHandler)]:
         LOG.removeHandler(handler)
     LOG.setLevel(logging.INFO if on else logging.WARNING)
@@ -122,40 +142,39 @@ def _listen(*, on: bool) -> None:
         from rich.logging import RichHandler
 
         handler = RichHandler(console=err(), show_path=False, show_level=False, markup=False, highlighter=None)
-        handler.addFilter(lambda record: record.levelno < logging.WARNING)  # those are notes, which are printed anyway
+        handler.addFilter(lambda record: record.levelno < logging.WARNING)  # warnings are printed anyway
         LOG.addHandler(handler)
 
 
 def play_and_show(
-    playing: "Callable[..., Run]", *, quiet: bool, verbose: bool, as_json: bool, fail_on_agent_error: bool = False
+    play: "Callable[..., Run]", *, quiet: bool, verbose: bool, as_json: bool, fail_on_agent_error: bool = False
 ) -> None:
     """Call ``evopolicygym.run`` or ``resume`` with a live view and print the outcome.
 
-    An interruption leaves a record that can be resumed. With ``fail_on_agent_error`` the exit code is 5 where the agent
-    crashed or hung.
+    An interrupted run can be resumed. With ``fail_on_agent_error`` the exit code is 5 if the agent crashed or hung.
     """
-    loud = set_verbosity(quiet=quiet, verbose=verbose)
-    console = progress_console(loud, as_json=as_json)
+    verbosity = set_verbosity(quiet=quiet, verbose=verbose)
+    console = progress_console(verbosity, as_json=as_json)
     try:
         with interruptible():
-            run = playing(progress=console, on_warning=print_warning)
+            run = play(progress=console, on_warning=print_warning)
     except KeyboardInterrupt as error:
         command = getattr(error, "command", "")
-        how = f"; nothing is lost. Continue with: {command}" if command else ""
-        print_error(f"interrupted{how}")
+        hint = f"; nothing is lost. Continue with: {command}" if command else ""
+        print_error(f"interrupted{hint}")
         raise typer.Exit(INTERRUPTED) from None
-    _show(run.path, loud, as_json=as_json)
+    _show(run.path, verbosity, as_json=as_json)
     if fail_on_agent_error and run.agent_error:
         raise typer.Exit(AgentError.exit_code)
 
 
-def _show(root: Path, loud: Verbosity, *, as_json: bool) -> None:
+def _show(root: Path, verbosity: Verbosity, *, as_json: bool) -> None:
     from evopolicygym.cli import outcome
     from evopolicygym.records.reader import read_run
 
     if as_json:
         print_json(outcome.as_json(root))
-    elif loud is Verbosity.QUIET:
+    elif verbosity is Verbosity.QUIET:
         outcome.show_result(out(), read_run(root))
     else:
         outcome.show_outcome(out(), read_run(root))

@@ -1,14 +1,11 @@
-"""Where the program starts: before it imports what takes a moment, so that Ctrl-C ends it from its first line on.
+"""Entry point of the program: Ctrl-C ends it at once from its first line, before it imports anything slow."""
 
-What it does is described in ``main.py``.
-"""
-
-from evopolicygym.cli.interruption import leave_when_interrupted
+from evopolicygym.cli.interruption import exit_on_interrupt
 
 
 def main() -> None:
-    """Run the program and leave with its exit code."""
-    leave_when_interrupted()
+    """Run the program and exit with its exit code."""
+    exit_on_interrupt()
     from evopolicygym.cli.main import main as run_program  # takes some tenths of a second
 
     run_program()

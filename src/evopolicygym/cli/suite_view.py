@@ -1,4 +1,4 @@
-"""What is seen of a suite: a live table while it is played, lines where there is no terminal, and its end."""
+"""The view of a suite: a live table on a terminal, lines elsewhere, and the tables at its end."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,12 +24,17 @@ from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import PlannedRun
 
 BAR_WIDTH = 40
-WORTH = {Stage.OPEN: (0.0, 0.6), Stage.CLOSED: (0.6, 0.9), Stage.SELECTED: (0.9, 1.0), Stage.FINISHED: (1.0, 1.0)}
-"""About which part of a run's time each stage begins and ends with."""
+STAGE_SHARES = {
+    Stage.OPEN: (0.0, 0.6),
+    Stage.CLOSED: (0.6, 0.9),
+    Stage.SELECTED: (0.9, 1.0),
+    Stage.FINISHED: (1.0, 1.0),
+}
+"""The approximate shares of a run's time at which each stage starts and ends."""
 UNFINISHED = 0.99
-"""The most that is counted of a run that has yet to end, if all of its episodes were played."""
-TELLING = 0.03
-"""How much of a suite must have been played before the time that is left is estimated."""
+"""The largest share counted of a run that has not ended."""
+LEAST_SHARE = 0.03
+"""The share of a suite to play before the remaining time is estimated."""
 STAGES = {Stage.OPEN: "", Stage.CLOSED: "validation ", Stage.SELECTED: "held-out ", Stage.FINISHED: "held-out "}
 STYLES = {
     PlannedRunVerdict.FINISHED: "green",
@@ -37,50 +42,50 @@ STYLES = {
     PlannedRunVerdict.INTERRUPTED: "yellow",
     PlannedRunVerdict.WAITING: "dim",
 }
-REASON = 20
-"""The most characters of a reason that stand in a cell."""
+REASON_LENGTH = 20
+"""The largest number of characters of a reason in a cell."""
 
 
 class SuiteView:
-    """Follows a suite and draws where it stands."""
+    """Displays the progress of a suite."""
 
     def __init__(self, console: Console, results: Mapping[int, PlannedRunResult], clock: Clock = monotonic) -> None:
         self._console = console
         self._results = dict(results)
-        self._standing: dict[int, RunProgress | None] = {}
-        """Of each run that is being played; None until it says how far it is."""
+        self._progress: dict[int, RunProgress | None] = {}
+        """The progress of each run being played; None until it is known."""
         self._clock = clock
         self._pace = Pace(self._done(), clock)
         self._forecast = SuiteForecast()
         unfinished = (result for result in results.values() if result.verdict is not PlannedRunVerdict.FINISHED)
         self._waiting = {result.planned.number: result.planned for result in unfinished}
         self._jobs = 1
-        """The most runs that were seen being played at once."""
+        """The largest number of runs seen playing at once."""
 
     def observe(self, run: PlannedRun, update: Update) -> None:
-        """Take note of how far a run is or of its result; without a terminal, print a line where one is due."""
+        """Record a run's progress or result; without a terminal, print a line if one is due."""
         match update:
             case ProcessStarted():
-                self._standing[run.number] = None
+                self._progress[run.number] = None
                 self._waiting.pop(run.number, None)
-                self._jobs = max(self._jobs, len(self._standing))
+                self._jobs = max(self._jobs, len(self._progress))
                 self._forecast.begin(run, self._clock())
             case RunProgress():
-                self._standing[run.number] = update
-                self._forecast.proceed(run, part_of(update), self._clock())
+                self._progress[run.number] = update
+                self._forecast.proceed(run, estimate_share(update), self._clock())
                 if not self._console.is_terminal and self._pace.is_due():
                     self._console.print(self._line(), soft_wrap=True, markup=False)
             case PlannedRunResult():
-                self._standing.pop(run.number, None)
+                self._progress.pop(run.number, None)
                 self._results[run.number] = update
                 self._forecast.end(run, self._clock(), finished=update.verdict is PlannedRunVerdict.FINISHED)
                 if not self._console.is_terminal:
-                    line = f"{self._finished()}/{len(self._results)} {run}: {plain(update)}"
+                    line = f"{self._finished()}/{len(self._results)} {run}: {result_text(update)}"
                     self._console.print(line, soft_wrap=True, markup=False)
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Draw on a terminal until it is over."""
+        """Draw on a terminal until the context ends."""
         if not self._console.is_terminal:
             yield
             return
@@ -95,22 +100,25 @@ class SuiteView:
             f"{self._finished()}/{total} runs",
             Text(self._time(), "dim"),
         )
-        return Group(score_table(list(self._results.values()), dict(self._standing)), bar)
+        return Group(score_table(list(self._results.values()), dict(self._progress)), bar)
 
     def _line(self) -> str:
-        """Return how far the suite is, and each run that is being played."""
-        playing = (f"{self._results[number].planned} {_stands(one)}" for number, one in self._standing.items())
+        """Return the suite's progress and that of each run being played."""
+        playing = (
+            f"{self._results[number].planned} {_format_progress(progress)}"
+            for number, progress in self._progress.items()
+        )
         return f"{self._finished()}/{len(self._results)} finished, {self._time()}; being played: {'; '.join(playing)}"
 
     def _time(self) -> str:
-        """Return how long the suite has been played, and the time that is left once enough was played to tell."""
+        """Return the elapsed time and, once it can be estimated, the remaining time."""
         done, total = self._done(), len(self._results)
-        enough = done - self._pace.before > TELLING * total
-        return ", ".join(filter(None, (duration(self._pace.elapsed), self._left() if enough else "")))
+        is_known = done - self._pace.before > LEAST_SHARE * total
+        return ", ".join(filter(None, (duration(self._pace.elapsed), self._left() if is_known else "")))
 
     def _left(self) -> str:
-        """Return in words how long the suite will still take, never less than a second; empty where all is played."""
-        if not self._waiting and not self._standing:
+        """Return the remaining time as text, at least a second; empty if all runs are played."""
+        if not self._waiting and not self._progress:
             return ""
         left = self._forecast.seconds_left(self._waiting.values(), self._jobs, self._clock())
         return f"about {duration(max(1, ceil(left)))} left"
@@ -119,19 +127,21 @@ class SuiteView:
         return sum(result.verdict is PlannedRunVerdict.FINISHED for result in self._results.values())
 
     def _done(self) -> float:
-        """Return how many runs are done, parts of runs included."""
+        """Return the number of finished runs plus the shares of others."""
         return sum(
-            1.0 if result.verdict is PlannedRunVerdict.FINISHED else part_of(self._standing.get(result.planned.number))
+            1.0
+            if result.verdict is PlannedRunVerdict.FINISHED
+            else estimate_share(self._progress.get(result.planned.number))
             for result in self._results.values()
         )
 
 
 def score_table(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress | None] | None = None) -> Table:
-    """Return a table of environments, and levels of what is crossed, by entries; a cell holds all repeats of one."""
+    """Return a table of environments and crossed levels by entries; a cell summarises all repeats."""
     title = Text(f" {HELD_OUT}", "dim")
     table = Table(box=None, padding=(0, 1), header_style="dim", title=title, title_justify="left")
     table.add_column("")
-    for knob in _knobs(results):
+    for knob in _crossed_options(results):
         table.add_column(knob)
     entries = list(dict.fromkeys(result.planned.entry for result in results))
     for entry in entries:
@@ -139,53 +149,51 @@ def score_table(results: Sequence[PlannedRunResult], playing: Mapping[int, RunPr
     rows: dict[tuple[str, ...], list[PlannedRunResult]] = {}
     for result in results:
         rows.setdefault((result.planned.environment, *_levels(result)), []).append(result)
-    for names, here in rows.items():
-        cells = (
-            _cell([result for result in here if result.planned.entry == entry], playing or {}) for entry in entries
-        )
+    for names, row in rows.items():
+        cells = (_cell([result for result in row if result.planned.entry == entry], playing or {}) for entry in entries)
         table.add_row(*map(Text, names), *cells)
     return table
 
 
 def failures(results: Sequence[PlannedRunResult]) -> Table:
-    """Return a table of what was not finished, why, and how to go on."""
+    """Return a table of unfinished runs, with the reasons and how to continue."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for heading in ("not finished", "why", "how to go on"):
+    for heading in ("not finished", "why", "how to continue"):
         table.add_column(heading, overflow="fold")
     for result in results:
         if result.verdict is not PlannedRunVerdict.FINISHED:
-            why = Text(plain(result), STYLES[result.verdict])
-            table.add_row(Text(str(result.planned)), why, Text(f"the same command{_alone(result)}", "dim"))
+            why = Text(result_text(result), STYLES[result.verdict])
+            table.add_row(Text(str(result.planned)), why, Text(f"the same command{_resume_hint(result)}", "dim"))
     return table
 
 
 def plan_table(results: Sequence[PlannedRunResult]) -> Table:
-    """Return a table of all runs, in the order in which they begin."""
+    """Return a table of all runs in the order in which they start."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for heading in ("environment", "agent", *_knobs(results), "repeat", "seed", f"action ({HELD_OUT})"):
+    for heading in ("environment", "agent", *_crossed_options(results), "repeat", "seed", f"action ({HELD_OUT})"):
         table.add_column(heading)
     for result in results:
         run = result.planned
         texts = (run.environment, run.entry, *_levels(result), str(run.repeat), str(run.config.seed))
-        table.add_row(*map(Text, texts), Text(_to_be_done(result), "dim"))
+        table.add_row(*map(Text, texts), Text(_planned_action(result), "dim"))
     return table
 
 
-def plain(result: PlannedRunResult) -> str:
-    """Return in a line what has come of a run."""
+def result_text(result: PlannedRunResult) -> str:
+    """Format a run's result in a line."""
     match result.verdict:
         case PlannedRunVerdict.FINISHED:
             score = plus_minus(result.score, result.standard_error) if result.score is not None else "no score"
             return f"{score} (agent: {result.reason})" if result.reason else score
         case PlannedRunVerdict.FAILED:
-            said = result.message.partition("\n")[0]
-            return f"failed: {result.reason}" + (f": {said}" if said else "")
+            message = result.message.partition("\n")[0]
+            return f"failed: {result.reason}" + (f": {message}" if message else "")
         case _:
             return result.verdict.value
 
 
-def _knobs(results: Sequence[PlannedRunResult]) -> list[str]:
-    """Return what the suite crosses."""
+def _crossed_options(results: Sequence[PlannedRunResult]) -> list[str]:
+    """Return the crossed options."""
     return list(results[0].planned.levels) if results else []
 
 
@@ -193,39 +201,39 @@ def _levels(result: PlannedRunResult) -> list[str]:
     return [level_text(level) for level in result.planned.levels.values()]
 
 
-def _to_be_done(result: PlannedRunResult) -> str:
+def _planned_action(result: PlannedRunResult) -> str:
     if result.verdict is PlannedRunVerdict.FINISHED:
-        return f"kept: {plain(result)}"
+        return f"kept: {result_text(result)}"
     missing = "" if is_installed(result.planned.config.task.environment) else ", but its simulator is not installed"
     return (f"resumed: {result.root}" if result.root else "new") + missing
 
 
-def _alone(result: PlannedRunResult) -> str:
+def _resume_hint(result: PlannedRunResult) -> str:
     return f", or: evopolicygym resume {quote(str(result.root))}" if result.root else ""
 
 
 def _cell(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress | None]) -> Text:
-    """Return where one entry stands in one environment: its mean score, and what is not finished."""
+    """Return a cell: an entry's mean score in an environment, and unfinished runs."""
     finished = [result for result in results if result.verdict is PlannedRunVerdict.FINISHED]
     parts = [Text(_scores(finished), STYLES[PlannedRunVerdict.FINISHED])] if finished else []
     for result in results:
-        place = result.planned.number
-        if place in playing:
-            parts.append(Text(_stands(playing[place]), "bold"))
+        number = result.planned.number
+        if number in playing:
+            parts.append(Text(_format_progress(playing[number]), "bold"))
         elif result.verdict is PlannedRunVerdict.FAILED:
-            parts.append(Text(f"failed: {result.reason[:REASON]}", STYLES[result.verdict]))
+            parts.append(Text(f"failed: {result.reason[:REASON_LENGTH]}", STYLES[result.verdict]))
     waiting = [
         result for result in results if result.verdict in {PlannedRunVerdict.WAITING, PlannedRunVerdict.INTERRUPTED}
     ]
-    still = sum(result.planned.number not in playing for result in waiting)
-    if still:
+    n_waiting = sum(result.planned.number not in playing for result in waiting)
+    if n_waiting:
         word = waiting[0].verdict.value
-        parts.append(Text(word if len(results) == 1 else f"{still} {word}", STYLES[waiting[0].verdict]))
+        parts.append(Text(word if len(results) == 1 else f"{n_waiting} {word}", STYLES[waiting[0].verdict]))
     return Text(", ").join(parts)
 
 
 def _scores(finished: Sequence[PlannedRunResult]) -> str:
-    """Return the held-out mean over repeats, as the leaderboard has it."""
+    """Return the held-out mean over repeats, computed as in the leaderboard."""
     anchor = finished[0].planned.config.task.environment.random_anchor
     sample = held_out_sample([("", result.returns) for result in finished], anchor.mean if anchor else None)
     if sample is None:
@@ -233,17 +241,17 @@ def _scores(finished: Sequence[PlannedRunResult]) -> str:
     score = plus_minus(sample.mean, sample.standard_error if sample.is_estimable else None)
     if len(finished) == 1:
         return score
-    none = sum(not result.returns for result in finished)
-    return f"{score} ({len(finished)}{f', {none} without a score' if none else ''})"
+    n_unscored = sum(not result.returns for result in finished)
+    return f"{score} ({len(finished)}{f', {n_unscored} without a score' if n_unscored else ''})"
 
 
-def _stands(standing: RunProgress | None) -> str:
-    return "opening" if standing is None else f"{STAGES[standing.stage]}{standing.done}/{standing.total}"
+def _format_progress(progress: RunProgress | None) -> str:
+    return "opening" if progress is None else f"{STAGES[progress.stage]}{progress.done}/{progress.total}"
 
 
-def part_of(standing: RunProgress | None) -> float:
-    """Return about which part of a run's time is over."""
-    if standing is None:
+def estimate_share(progress: RunProgress | None) -> float:
+    """Return the approximate share of a run's time that is over."""
+    if progress is None:
         return 0.0
-    first, last = WORTH[standing.stage]
-    return min(first + (last - first) * standing.done / max(1, standing.total), UNFINISHED)
+    first, last = STAGE_SHARES[progress.stage]
+    return min(first + (last - first) * progress.done / max(1, progress.total), UNFINISHED)

@@ -1,4 +1,4 @@
-"""Tables on a terminal or in a format that a verb is asked for, with their notes, and the findings of a check."""
+"""Tables in every output format, with their notes, and the findings of a check."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from evopolicygym.cli.output import err, out, print_json, print_text
-from evopolicygym.cli.printing import PrintingConsole
+from evopolicygym.cli.output import err, out, print_json, print_text, printing_console
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.text import printable
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def print_table(console: Console, table: "Table") -> None:
-    """Print a table; no text in it is taken for markup. It is as wide as it needs to be when piped."""
+    """Print a table without interpreting markup; when piped, it is as wide as needed."""
     from evopolicygym.analysis.tables.table import cell_text
 
     grid = Grid(box=None, padding=(0, 1), header_style="dim", title=Text(table.title, "bold"), title_justify="left")
@@ -30,7 +29,7 @@ def print_table(console: Console, table: "Table") -> None:
         )
     for row in table.rows:
         grid.add_row(*(Text(cell_text(cell)) for cell in row))
-    wide = PrintingConsole(file=console.file, highlight=False, width=10_000)
+    wide = printing_console(file=console.file, width=10_000)
     console = console if console.is_terminal else wide
     console.print(grid)
     for note in table.notes:
@@ -38,29 +37,29 @@ def print_table(console: Console, table: "Table") -> None:
 
 
 def print_notes(console: Console, tables: "Iterable[Table]") -> None:
-    """Print the notes of tables that are written in a format without a place for them."""
+    """Print the notes of tables whose format has no place for notes."""
     for note in dict.fromkeys(note for table in tables for note in table.notes):
         console.print(f"Note: {note}", soft_wrap=True, markup=False)
 
 
 def print_problems(console: Console, problems: "Sequence[Problem]") -> None:
-    """Print which runs are not in the tables, and why."""
+    """Print the runs that the tables leave out, with the reasons."""
     for problem in problems:
         console.print(Text(f"left out: {printable(str(problem.root))}: {problem.reason}", "yellow"), soft_wrap=True)
 
 
-def chosen_format(named: str, *, as_json: bool) -> str:
-    """Return the format that ``--format`` and ``--json`` ask for; raise ``UnknownName``."""
+def resolve_format(form: str, *, as_json: bool) -> str:
+    """Return the format that ``--format`` and ``--json`` select; raise ``UnknownName``."""
     from evopolicygym.analysis.tables.table import FORMATS
 
-    form = "json" if as_json else named
+    form = "json" if as_json else form
     if form not in (known := ("table", "json", *FORMATS)):
         raise UnknownName("format", form, known)
     return form
 
 
-def print_tables(tables: "Sequence[Table]", form: str, noted: "Sequence[Table]" = ()) -> None:
-    """Print tables in any format but JSON; as CSV, the notes of these and of ``noted`` go to the error stream."""
+def print_tables(tables: "Sequence[Table]", form: str, with_notes: "Sequence[Table]" = ()) -> None:
+    """Print tables in any format but JSON; as CSV, their notes and those of ``with_notes`` go to stderr."""
     from evopolicygym.analysis.tables.table import format_tables
 
     if form == "table":
@@ -69,50 +68,50 @@ def print_tables(tables: "Sequence[Table]", form: str, noted: "Sequence[Table]" 
         return
     print_text(format_tables(tables, form), end="")
     if form == "csv":
-        print_notes(err(), [*tables, *noted])
+        print_notes(err(), [*tables, *with_notes])
 
 
-def show_estimate(found: "TableSet", *, as_json: bool) -> None:
-    """Print what is expected to be used, as tables or as JSON."""
+def show_estimate(estimate: "TableSet", *, as_json: bool) -> None:
+    """Print an estimate as tables or as JSON."""
     if as_json:
-        print_json(found.document)
+        print_json(estimate.document)
     else:
-        print_tables(found.tables, "table")
+        print_tables(estimate.tables, "table")
 
 
 def show_findings(
     check_with: "Callable[[Callable[[str], None]], Iterator[Finding]]", name: str, *, as_json: bool
 ) -> "list[Finding]":
-    """Take a check's findings and return them; print a table of them, line by line as they come where one can watch."""
+    """Run a check and return its findings; print a table of them, which grows with each finding on a terminal."""
     from rich.console import Group
     from rich.live import Live
     from rich.spinner import Spinner
 
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if as_json or not out().is_terminal:
         with err().status(f"checking {name}") as status:
             for finding in check_with(lambda what: status.update(f"checking {name}: {what}")):
-                found.append(finding)
-                status.update(f"checking {name}: {len(found)} findings, last {finding.name}")
+                findings.append(finding)
+                status.update(f"checking {name}: {len(findings)} findings, last {finding.name}")
         if not as_json:
-            out().print(_findings_table(found))
-        return found
+            out().print(_findings_table(findings))
+        return findings
     waiting = Spinner("dots", f"checking {name}")
     with Live(waiting, console=out()) as live:
         for finding in check_with(lambda what: waiting.update(text=f"checking {name}: {what}")):
-            found.append(finding)
-            live.update(Group(_findings_table(found), waiting))
-        live.update(_findings_table(found))
-    return found
+            findings.append(finding)
+            live.update(Group(_findings_table(findings), waiting))
+        live.update(_findings_table(findings))
+    return findings
 
 
-def _findings_table(found: "Sequence[Finding]") -> Grid:
-    promised = [finding for finding in found if finding.promised]
-    others = f"; {len(found) - len(promised)} not promised" if len(promised) < len(found) else ""
+def _findings_table(findings: "Sequence[Finding]") -> Grid:
+    promised = [finding for finding in findings if finding.promised]
+    others = f"; {len(findings) - len(promised)} not promised" if len(promised) < len(findings) else ""
     caption = f"{sum(finding.ok for finding in promised)} of {len(promised)} passed{others}"
     table = Grid(box=None, padding=(0, 1), show_header=False, caption=caption, caption_justify="left")
-    titled = any(finding.title for finding in found)
-    for finding in found:
+    titled = any(finding.title for finding in findings)
+    for finding in findings:
         if not finding.ok:
             mark = Text(finding.verdict or "FAILED", "bold red")
         else:

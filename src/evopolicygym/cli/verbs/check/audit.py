@@ -1,4 +1,4 @@
-"""``evopolicygym audit``: look at what an agent did: own simulators, searches, installations, network, answers."""
+"""``evopolicygym audit``: show what an agent did: own simulators, searches, installations, network, answers."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -24,12 +24,12 @@ evopolicygym audit runs   (a row for each run: how many findings of each grade)
 
 evopolicygym audit RUN --only own_simulator,case_answers --json
 
-evopolicygym audit runs --fail-on serious   (exit code 1 where anything serious is found)
+evopolicygym audit runs --fail-on serious   (exit code 1 if a finding is serious)
 """
 
 
 class FailOn(StrEnum):
-    """The least grade of a finding for which the exit code is 1."""
+    """The lowest grade of a finding that makes the exit code 1."""
 
     NOTE = "note"
     LOOK = "look"
@@ -42,28 +42,28 @@ def audit(
         list[str] | None, typer.Option(help="A kind of finding; several with commas, or given several times.")
     ] = None,
     fail_on: Annotated[
-        FailOn | None, typer.Option(help="Exit with 1 where a finding has this grade or a graver one.")
+        FailOn | None, typer.Option(help="Exit with code 1 if a finding has this grade or a graver one.")
     ] = None,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print all findings as JSON.")] = False,
 ) -> None:
-    """Look at what an agent did beyond its submissions: findings with evidence, graded, never a verdict.
+    """Show what an agent did beyond its submissions: graded findings with evidence, never a verdict.
 
-    It reads the transcript, the workspace and every checkpoint, and runs nothing of them. Grades: note (agents that
-    keep the rules do it too), look (read what stands around it), serious (the words show what the rules forbid).
+    It reads the transcript, the workspace and every checkpoint, and runs none of them. Grades: note (honest agents do
+    it too), look (read the context), serious (the evidence shows what the rules forbid).
     """
-    found = evopolicygym.audit(runs, split_names(",".join(only or ())), runs_directory=below)
+    report = evopolicygym.audit(runs, split_names(",".join(only or ())), runs_directory=below)
     if as_json:
-        print_json(found.document)
+        print_json(report.document)
     else:
-        _print(found)
-    if fail_on and found.has(fail_on.value):
+        _print(report)
+    if fail_on and report.has(fail_on.value):
         raise typer.Exit(1)
 
 
-def _print(found: "Audit") -> None:
-    print_problems(err(), found.problems)
-    for table in found.tables:
+def _print(report: "Audit") -> None:
+    print_problems(err(), report.problems)
+    for table in report.tables:
         if table.rows:
             print_table(out(), table)
             continue

@@ -29,24 +29,27 @@ def bundle(
     runs: RunsArgument,
     file: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.tar.gz", help="The archive to write.")],
     allow_names: Annotated[
-        bool, typer.Option("--allow-names", help="Pack files that hold your home's path, user name or host name.")
+        bool,
+        typer.Option(
+            "--allow-names", help="Pack files that contain your home directory's path, user name or host name."
+        ),
     ] = False,
     below: RunsBelow = DEFAULT_RUNS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was packed as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the archive's contents as JSON.")] = False,
 ) -> None:
     """Pack finished runs, of a public split or a revealed experiment, into one archive that anyone can verify."""
-    written = evopolicygym.bundle(runs, file, allow_names=allow_names, runs_directory=below)
-    index = written.index
+    archive = evopolicygym.bundle(runs, file, allow_names=allow_names, runs_directory=below)
+    index = archive.index
     if as_json:
         experiments = [asdict(experiment) for experiment in index.experiments]
         paths = [asdict(run) for run in index.runs]
-        print_json({"file": str(written.file), "files": len(index.files), "runs": paths, "experiments": experiments})
+        print_json({"file": str(archive.file), "files": len(index.files), "runs": paths, "experiments": experiments})
         return
     packed = f"{counted(len(index.runs), 'run')}, {counted(len(index.files), 'file')}"
-    out().print(f"{written.file}: {packed}", markup=False, highlight=False, soft_wrap=True)
+    out().print(f"{archive.file}: {packed}", markup=False, highlight=False, soft_wrap=True)
     for experiment in index.experiments:
         name, missing = experiment.name, len(experiment.missing)
-        said = f"{missing} of {experiment.began} runs that experiment {name} began are missing"
+        note = f"{missing} of {experiment.began} runs that experiment {name} began are missing"
         if experiment.began is None:
-            said = f"how many runs experiment {name} began is not listed on this machine"
-        out().print(said, markup=False, highlight=False, soft_wrap=True)
+            note = f"how many runs experiment {name} began is not listed on this machine"
+        out().print(note, markup=False, highlight=False, soft_wrap=True)

@@ -10,8 +10,8 @@ from evopolicygym.checks.environment import check as check_environment
 from evopolicygym.checks.executor import check as check_executor
 from evopolicygym.checks.sandbox import check as check_sandbox
 from evopolicygym.checks.sandbox import check_channels
-from evopolicygym.cli.completion import KINDS, complete_kind, complete_part
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.options import KINDS, complete_kind, complete_part
 from evopolicygym.cli.output import print_json
 from evopolicygym.cli.tables import show_findings
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -49,9 +49,9 @@ def check(
         str,
         typer.Argument(help="The kind of part: environment, sandbox, executor or agent.", autocompletion=complete_kind),
     ],
-    name: Annotated[str, typer.Argument(help="The part's name, as a run names it.", autocompletion=complete_part)],
+    name: Annotated[str, typer.Argument(help="The part's name, as in a run.", autocompletion=complete_part)],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND …]", help="The program, where the agent is 'command'.")
+        list[str] | None, typer.Argument(metavar="[-- COMMAND …]", help="The program, if the agent is 'command'.")
     ] = None,
     model: Annotated[
         str,
@@ -66,7 +66,9 @@ def check(
     address: Annotated[str, typer.Option(help="The address of the executor's cluster, as in a run.")] = "",
     channels: Annotated[
         bool,
-        typer.Option("--channels", help="For a sandbox: search all that its filter allows for ways to leave a trace."),
+        typer.Option(
+            "--channels", help="For a sandbox: search the calls that its filter allows for ways to leave a trace."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
@@ -74,9 +76,9 @@ def check(
 
     An environment is played for some seconds.
 
-    A sandbox is attacked by hostile policies for a minute; what it guarantees must hold.
+    A sandbox is attacked by hostile policies for a minute; its guarantees must hold.
 
-    An executor plays the same cases as this machine alone, and must come to the same episodes and files.
+    An executor must produce the same episodes and files as this machine.
 
     An agent plays a short run that is stopped in the middle and resumed; it must leave no process behind.
     """
@@ -87,9 +89,9 @@ def check(
     if address and kind != "executor":
         raise UsageError(f"--address expects the kind executor, got {kind}.")
     model_options = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
-    options = {word: text for word, text in model_options.items() if text}
+    options = {name: text for name, text in model_options.items() if text}
 
-    def begun(progress: Callable[[str], None]) -> Iterator[Finding]:
+    def run_check(progress: Callable[[str], None]) -> Iterator[Finding]:
         match kind:
             case "environment":
                 return check_environment(load(name))
@@ -101,13 +103,13 @@ def check(
                 return check_agent(name, model, options, absolutize_paths(command or ()), patience)
 
     with interruptible():
-        found = show_findings(begun, name, as_json=as_json)
-    ok = all(finding.ok for finding in found)
+        findings = show_findings(run_check, name, as_json=as_json)
+    ok = all(finding.ok for finding in findings)
     if as_json:
-        print_json({"kind": kind, "name": name, "ok": ok, "findings": [_document(finding) for finding in found]})
+        print_json({"kind": kind, "name": name, "ok": ok, "findings": [_document(finding) for finding in findings]})
     if not ok:
         raise typer.Exit(1)
 
 
-def _document(one: Finding) -> dict[str, Any]:
-    return {"name": one.name, "ok": one.ok, "detail": one.detail, **one.more}
+def _document(finding: Finding) -> dict[str, Any]:
+    return {"name": finding.name, "ok": finding.ok, "detail": finding.detail, **finding.more}

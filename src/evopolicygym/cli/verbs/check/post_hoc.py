@@ -29,31 +29,31 @@ def post_hoc(
     isolation: Isolation = "auto",
     trust: Trust = False,
     below: RunsBelow = DEFAULT_RUNS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was played as JSON, without progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, without progress.")] = False,
 ) -> None:
-    """Play the held-out cases with every checkpoint of finished runs; the score stays as it is.
+    """Play the held-out cases with every checkpoint of finished runs; the score doesn't change.
 
-    What it finds is kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
+    The results are kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
     """
     roots = expand_runs(find_places(runs, below))
-    total = {root: len(post_hoc_due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
-    means, played = ReplayOptions(workers, isolation=isolation, trusted=trust), {}
+    episodes = {root: len(post_hoc_due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
+    options, results = ReplayOptions(workers, isolation=isolation, trusted=trust), {}
     try:
         with interruptible(), Progress(console=err(), disable=as_json) as progress:
-            bar = progress.add_task("playing held-out cases", total=sum(total.values()))
+            bar = progress.add_task("playing held-out cases", total=sum(episodes.values()))
             for root in roots:
-                played[root] = play_post_hoc(root, lambda: progress.advance(bar), means)
+                results[root] = play_post_hoc(root, lambda: progress.advance(bar), options)
     except KeyboardInterrupt:
-        print_error("interrupted; what was played is kept. The same command continues.")
+        print_error("interrupted; finished checkpoints are kept. The same command continues.")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        found = [
-            {"run": str(root), "checkpoints_played": one.checkpoints, "isolation": one.isolation or None}
-            for root, one in played.items()
+        documents = [
+            {"run": str(root), "checkpoints_played": result.checkpoints, "isolation": result.isolation or None}
+            for root, result in results.items()
         ]
-        print_json({"runs": found})
+        print_json({"runs": documents})
     else:
-        for root, one in played.items():
-            at = f" at isolation {one.isolation}" if one.isolation else ""
-            line = f"{root}: {one.checkpoints} checkpoints played{at}"
+        for root, result in results.items():
+            at = f" at isolation {result.isolation}" if result.isolation else ""
+            line = f"{root}: {result.checkpoints} checkpoints played{at}"
             out().print(line, soft_wrap=True, markup=False, highlight=False)

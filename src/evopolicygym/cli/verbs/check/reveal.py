@@ -13,16 +13,16 @@ from evopolicygym.runs.experiment import reveal as publish
 EXAMPLES = """
 Examples:
 
-evopolicygym reveal default   (once no more agents are to be compared on these cases)
+evopolicygym reveal default   (once no more agents will be compared on these cases)
 """
 
 
 def reveal(
     experiment: Annotated[str, typer.Argument(help="The experiment's name.")] = "default",
-    runs: Annotated[Path, typer.Option(help="Where its records lie.")] = DEFAULT_RUNS,
+    runs: Annotated[Path, typer.Option(help="The directory of its runs.")] = DEFAULT_RUNS,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")] = False,
 ) -> None:
-    """Publish an experiment's secret beside its runs: its hidden cases are known from then on, and can be checked."""
+    """Publish an experiment's secret beside its runs; its cases are no longer hidden and can be checked."""
     existing_experiment(runs, experiment)
     if not yes:
         typer.confirm(f"Publish the secret of {experiment!r}? Its cases will no longer be hidden.", abort=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evopolicygym.runs.replay import ReplayedCase
 
 ROUNDING = 6
-"""The exit code where a replay differs by no more than rounding."""
+"""The exit code if a replay differs only by rounding."""
 EXAMPLES = """
 Examples:
 
@@ -43,12 +43,12 @@ def verify(
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if it fails.
+    """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if a check fails.
 
-    Exit code 6 where all else holds and a replay, on another processor or with other versions, differs by rounding.
+    Exit code 6 if only a replay, on another processor or with other versions, differs, and by no more than rounding.
     """
     with interruptible():
-        found = evopolicygym.verify(
+        verification = evopolicygym.verify(
             run,
             replay=replay,
             workers=workers,
@@ -61,33 +61,34 @@ def verify(
             on_warning=print_warning,
         )
     if as_json:
-        print_json({"run": str(found.path), "ok": found.ok, "findings": [_document(finding) for finding in found]})
+        documents = [_document(finding) for finding in verification]
+        print_json({"run": str(verification.path), "ok": verification.ok, "findings": documents})
     else:
-        _print(found)
-    if not found.ok:
-        raise typer.Exit(ROUNDING if found.is_rounding else 1)
+        _print(verification)
+    if not verification.ok:
+        raise typer.Exit(ROUNDING if verification.is_rounding else 1)
 
 
-def _watch(played: "Iterable[ReplayedCase]", total: int, *, as_json: bool) -> "Iterable[ReplayedCase]":
-    return track(played, "playing hidden cases again", total, console=err(), disable=as_json)
+def _watch(cases: "Iterable[ReplayedCase]", total: int, *, as_json: bool) -> "Iterable[ReplayedCase]":
+    return track(cases, "playing hidden cases again", total, console=err(), disable=as_json)
 
 
-def _document(one: "Finding") -> dict[str, object]:
-    verdict = {"verdict": one.verdict} if one.verdict else {}
-    return {"what": one.name, "ok": one.ok, **verdict, "detail": one.detail}
+def _document(finding: "Finding") -> dict[str, object]:
+    verdict = {"verdict": finding.verdict} if finding.verdict else {}
+    return {"what": finding.name, "ok": finding.ok, **verdict, "detail": finding.detail}
 
 
-def _print(found: "Verification") -> None:
+def _print(verification: "Verification") -> None:
     table = Table(box=None, padding=(0, 1), show_header=False)
-    for finding in found:
+    for finding in verification:
         mark = Text("ok", "green") if finding.ok else Text("FAILED", "bold red")
         if finding.verdict == "rounding":
             mark = Text("ROUNDING", "yellow")
         table.add_row(mark, Text(finding.name), Text(finding.detail, "dim"))
     out().print(table)
     verdict = (
-        f"verified: {counted(len(found.findings), 'check')} passed"
-        if found.ok
-        else f"FAILED: {', '.join(found.failed)}"
+        f"verified: {counted(len(verification.findings), 'check')} passed"
+        if verification.ok
+        else f"FAILED: {', '.join(verification.failed)}"
     )
-    out().print(Text(verdict, "bold green" if found.ok else "bold red"), soft_wrap=True)
+    out().print(Text(verdict, "bold green" if verification.ok else "bold red"), soft_wrap=True)

@@ -7,7 +7,7 @@ import typer
 import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import err, out, print_json
-from evopolicygym.cli.tables import chosen_format, print_problems, print_table, print_tables
+from evopolicygym.cli.tables import print_problems, print_table, print_tables, resolve_format
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number
 
@@ -39,8 +39,8 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two entries: differences with intervals, probability of improvement, and where they differ most."""
-    form = chosen_format(form, as_json=as_json)
-    found = evopolicygym.compare(
+    form = resolve_format(form, as_json=as_json)
+    comparison = evopolicygym.compare(
         first,
         second,
         runs or None,
@@ -50,26 +50,26 @@ def compare(
         runs_directory=below,
     )
     if form == "json":
-        print_json(found.document)
+        print_json(comparison.document)
         return
-    print_problems(err(), found.problems)
-    pair = found.pair
+    print_problems(err(), comparison.problems)
+    pair = comparison.pair
     if form != "table":
-        print_tables(found.csv_tables if form == "csv" else found.tables, form)
+        print_tables(comparison.csv_tables if form == "csv" else comparison.tables, form)
         return
-    print_table(out(), found.tables[0])
+    print_table(out(), comparison.tables[0])
     if pair.better_on:
         first_better, second_better = pair.better_on
         out().print(f"A is better on {first_better} tasks, B on {second_better}, as far as intervals show.")
-    out().print(f"probability that A improves on B  {_shown(pair.improvement)}", markup=False)
+    out().print(f"probability that A improves on B  {_format_score(pair.improvement)}", markup=False)
     covers = f" (over {pair.covers})" if pair.covers else ""
-    out().print(f"mean normalised difference        {_shown(pair.normalised)}{covers}", markup=False)
+    out().print(f"mean normalised difference        {_format_score(pair.normalised)}{covers}", markup=False)
     if pair.noise:
         beyond = "beyond it" if pair.noise.is_beyond else "not beyond it"
         out().print(f"its noise floor                   {number(pair.noise.floor, 3)} ({beyond})", markup=False)
 
 
-def _shown(score: "Score | None") -> str:
+def _format_score(score: "Score | None") -> str:
     if score is None:
         return "-"
     interval = score.interval

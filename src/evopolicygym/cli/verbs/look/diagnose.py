@@ -43,34 +43,34 @@ def diagnose(
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How tables are written.")] = Format.TABLE,
     below: RunsBelow = DEFAULT_RUNS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all that is measured as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all measurements as JSON.")] = False,
 ) -> None:
-    """Show how an agent improved: of one run by submission, of many by agent and kind of task."""
-    found = evopolicygym.diagnose(runs, split_names(",".join(only or ())), runs_directory=below)
+    """Show how an agent improved: one run by submission, several by agent and kind of task."""
+    diagnosis = evopolicygym.diagnose(runs, split_names(",".join(only or ())), runs_directory=below)
     if as_json:
-        print_json(found.document)
+        print_json(diagnosis.document)
         return
-    print_problems(err(), found.problems)
+    print_problems(err(), diagnosis.problems)
     if form is Format.CSV:
-        print_tables(found.csv_tables, form.value)
+        print_tables(diagnosis.csv_tables, form.value)
     else:
-        _print(found.parts, form)
+        _print(diagnosis.parts, form)
 
 
 def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
-    """Print tables, each with what is to be said in short of the same, where there is that."""
-    for place, (table, short) in enumerate(parts):
-        if place:
+    """Print tables, each followed by its summary if it has one."""
+    for index, (table, summary) in enumerate(parts):
+        if index:
             print_text("")
         if form is Format.TABLE:
             print_table(out(), table)
-            if short:
-                _print_line(short)
+            if summary:
+                _print_summary(summary)
         else:
-            tables = (table, short) if short else (table,)
+            tables = (table, summary) if summary else (table,)
             print_text(format_tables(tables, form.value), end="")
 
 
-def _print_line(short: "Table") -> None:
-    texts = (f"{name} {cell_text(value)}" for name, value in short.rows if value is not None)
+def _print_summary(summary: "Table") -> None:
+    texts = (f"{name} {cell_text(value)}" for name, value in summary.rows if value is not None)
     out().print(Text(f" {'; '.join(texts)}", "dim"), soft_wrap=False)

@@ -1,4 +1,4 @@
-"""``evopolicygym effects``: say what knobs do to scores, in pairs of runs that differ in one alone."""
+"""``evopolicygym effects``: show the effects of options on scores, in pairs of runs that differ in only one."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import err, print_json
-from evopolicygym.cli.tables import chosen_format, print_problems, print_tables
+from evopolicygym.cli.tables import print_problems, print_tables, resolve_format
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -17,24 +17,25 @@ evopolicygym suite smoke --cross budget=4,16 --repeats 3 && evopolicygym effects
 
 evopolicygym effects runs/smoke --knobs budget --format csv
 
-evopolicygym effects runs/harnesses --knobs harness,model   (of one model in several harnesses, and the other way)
+evopolicygym effects runs/harnesses --knobs harness,model   (models by harness, and harnesses by model)
 """
 
 
 def effects(
     runs: RunsOrAll = None,
     knobs: Annotated[
-        str, typer.Option(help="The knobs to compare, with commas. Default: all that differ, but harness and model.")
+        str,
+        typer.Option(help="The options to compare, with commas. Default: all that differ except harness and model."),
     ] = "",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the effects as JSON.")] = False,
 ) -> None:
-    """Say what knobs do: means of levels, and paired differences with intervals and adjusted p-values."""
-    form = chosen_format(form, as_json=as_json)
-    found = evopolicygym.effects(runs or None, split_names(knobs), runs_directory=below)
+    """Show the effects of options: means of levels, and paired differences with intervals and adjusted p-values."""
+    form = resolve_format(form, as_json=as_json)
+    tables = evopolicygym.effects(runs or None, split_names(knobs), runs_directory=below)
     if form == "json":
-        print_json(found.document)
+        print_json(tables.document)
         return
-    print_problems(err(), found.problems)
-    print_tables(found.arranged(one_each=form == "csv"), form, noted=found.arranged())
+    print_problems(err(), tables.problems)
+    print_tables(tables.arranged(one_each=form == "csv"), form, with_notes=tables.arranged())

@@ -11,15 +11,23 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand
 
-from evopolicygym.cli import harbor_tasks
-from evopolicygym.cli.hub_push import PushPublic, PushTo, ReallyPush, asked_repository, pushed
+from evopolicygym.api.outputs import DEFAULT_SUITE, TASK_OPTIONS, export_harbor
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
+from evopolicygym.cli.options import (
+    RunsArgument,
+    RunsBelow,
+    complete_environment,
+    given_options,
+    split_names,
+    with_flags,
+)
 from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
-from evopolicygym.export.hub import tables_upload
+from evopolicygym.export.harbor import HarborTask
+from evopolicygym.export.hub import HubUpload, push, repository_of, tables_upload, total_bytes
 from evopolicygym.export.tables import find
 from evopolicygym.records.reader import find_places
 
@@ -40,18 +48,70 @@ evopolicygym export every-eval-ever runs -o scores
 
 evopolicygym export harbor tasks   (environments, not runs: evopolicygym export harbor --help)
 """
+HARBOR_EXAMPLES = """
+Examples:
 
+evopolicygym export harbor tasks
+
+evopolicygym export harbor tasks --environment acrobot --environment reacher --budget 64
+
+evopolicygym export harbor tasks --suite tuning --split public
+"""
+
+HUB_FORMAT = "parquet"
+"""The only format whose tables a hub shows."""
+PushTo = Annotated[
+    str,
+    typer.Option(metavar="hub:OWNER/NAME", help="Show what would be uploaded there (parquet only); --yes uploads it."),
+]
+ReallyPush = Annotated[bool, typer.Option("--yes", help="With --push-to: upload it.")]
+PushPublic = Annotated[bool, typer.Option("--public", help="With --push-to: for everyone; private by default.")]
 _tasks = typer.Typer(rich_markup_mode="rich", add_completion=False)
-_tasks.command("harbor", epilog=harbor_tasks.EXAMPLES)(harbor_tasks.harbor)
+
+
+@_tasks.command("harbor", epilog=HARBOR_EXAMPLES)
+@with_flags(TASK_OPTIONS)
+def harbor(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The directory to write into, one directory a task.")
+    ],
+    suite: Annotated[
+        str, typer.Option(metavar="NAME", help="The suite whose environments are written.", show_default=DEFAULT_SUITE)
+    ] = "",
+    environments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--environment",
+            help="An environment instead of a suite's; may be given several times.",
+            autocompletion=complete_environment,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing tasks.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    **flags: Any,  # noqa: ANN401 - one for each declared option
+) -> None:
+    """Write environments as Harbor tasks, with the judge in a container of its own."""
+    options = given_options(TASK_OPTIONS, flags)
+    tasks = export_harbor(directory, suite=suite, environments=environments or (), force=force, **options)
+    if as_json:
+        print_json([{"name": task.name, "path": str(task.directory), "files": task.files} for task in tasks])
+        return
+    for task in tasks:
+        out().print(Text(f"{task.name}  {task.directory}"), soft_wrap=True)
+    out().print(f"{len(tasks)} tasks, {decimal(sum(map(_task_bytes, tasks)))}")
+
+
+def _task_bytes(task: HarborTask) -> int:
+    return sum((task.directory / file).stat().st_size for file in task.files)
 
 
 class Export(TyperCommand):
-    """Writes runs in a format, unless what it is asked for are tasks, whose command it then is."""
+    """The command ``export FORMAT``, except for ``export harbor``, which is a command of its own."""
 
     commands = {"harbor": typer.main.get_command(_tasks)}  # noqa: RUF012 - as a group has them
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:  # noqa: ANN401 - typer's
-        """Leave what stands behind the name of such a command to it."""
+        """Pass the arguments on if the first names a command of its own."""
         if args and (command := self.commands.get(args[0])):
             return command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -85,36 +145,35 @@ def export(
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write runs as tables (Parquet, CSV), their train episodes as Minari data sets, or what agents said as ATIF."""
+    """Write runs as tables (Parquet, CSV), train episodes as Minari data sets, or conversations as ATIF."""
 
     def follow(roots: Iterable[Path]) -> Iterable[Path]:
-        return track(roots, "exporting", len(found), console=err(), disable=as_json)
+        return track(roots, "exporting", len(run_roots), console=err(), disable=as_json)
 
-    repository = asked_repository(push_to, format_name, yes=yes, public=public)
+    repository = _resolve_repository(push_to, format_name, yes=yes, public=public)
     EXPORTERS.load(format_name)
-    found = find(find_places(runs, below))
-    asked = split_names(tables) or None
+    run_roots = find(find_places(runs, below))
+    table_names = split_names(tables) or None
     with interruptible():
-        exported = write(format_name, found, output, asked, steps=not no_steps, force=force, follow=follow)
+        exported = write(format_name, run_roots, output, table_names, steps=not no_steps, force=force, follow=follow)
     document: dict[str, Any] = {}
     if as_json:
-        written = [
+        files = [
             {"name": file.name, "path": str(file.path), "rows": file.rows, "bytes": file.n_bytes}
             for file in exported.written
         ]
         document = {"format": format_name, "directory": str(output), "runs": exported.runs}
-        document |= {"written": written, "notes": exported.notes}
+        document |= {"written": files, "notes": exported.notes}
     else:
         _print(exported, output)
     if repository:
         upload = tables_upload(exported.written, output, repository, exported.runs, is_private=not public)
-        document["push"] = pushed(upload, really=yes, quiet=as_json)
+        document["push"] = _push(upload, really=yes, quiet=as_json)
     if as_json:
         print_json(document)
 
 
 def _print(exported: "ExportResult", directory: Path) -> None:
-
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("written", no_wrap=True)
     table.add_column("rows", justify="right")
@@ -125,3 +184,37 @@ def _print(exported: "ExportResult", directory: Path) -> None:
     out().print(Text(f"{exported.runs} runs in {directory}"), soft_wrap=True)
     for note in exported.notes:
         err().print(Text(note, "yellow"), soft_wrap=True)
+
+
+def _resolve_repository(push_to: str, format_name: str, *, yes: bool, public: bool) -> str:
+    """Return the repository to push to, or an empty text; raise ``UsageError`` before anything is written."""
+    if not push_to:
+        if yes or public:
+            raise UsageError("--yes and --public need --push-to hub:OWNER/NAME.")
+        return ""
+    if format_name != HUB_FORMAT:
+        raise UsageError(f"--push-to expects the format {HUB_FORMAT}, got {format_name}.")
+    return repository_of(push_to)
+
+
+def _push(upload: HubUpload, *, really: bool, quiet: bool) -> dict[str, Any]:
+    """Show an upload, perform it if ``really``, and return its JSON."""
+    if not quiet:
+        _print_upload(upload)
+    address = push(upload) if really else None
+    if not quiet:
+        message = f"uploaded: {address}" if really else "Nothing was uploaded; add --yes (and --force) to upload."
+        out().print(Text(message), soft_wrap=True)
+    files = [{"place": file.place, "path": str(file.path), "bytes": file.n_bytes} for file in upload.files]
+    return {"repository": upload.repository, "private": upload.is_private, "files": files, "uploaded": address}
+
+
+def _print_upload(upload: HubUpload) -> None:
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("to be uploaded")
+    table.add_column("size", justify="right")
+    for file in upload.files:
+        table.add_row(Text(file.place), decimal(file.n_bytes))
+    out().print(table)
+    size = decimal(total_bytes(upload.files))
+    out().print(Text(f"{len(upload.files)} files, {size}, to the {upload.visibility} data set {upload.repository}"))

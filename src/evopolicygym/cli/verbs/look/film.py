@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import Progress
@@ -16,13 +16,13 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number
 from evopolicygym.records.films import film_document
 from evopolicygym.records.reader import find_run
-from evopolicygym.runs.film import FilmOptions, films
+from evopolicygym.runs.film import FilmOptions, MadeFilm, films
 from evopolicygym.runs.replay import ReplayOptions
 
 EXAMPLES = """
 Examples:
 
-evopolicygym film RUN   (the first held-out case of what was selected)
+evopolicygym film RUN   (the selected submission's first held-out case)
 
 evopolicygym film RUN --case 0-3,7 --every 4 --size 320x240
 
@@ -35,12 +35,12 @@ SMALLEST, LARGEST = 16, 4096
 def film(
     run: RunArgument,
     submission: Annotated[int | None, typer.Option(help="A submission's number. Default: the selected one.")] = None,
-    selected: Annotated[bool, typer.Option("--selected", help="Film the submission that was selected.")] = False,
+    selected: Annotated[bool, typer.Option("--selected", help="Film the selected submission.")] = False,
     split: Annotated[Split, typer.Option(help="The split to film; hidden ones only once the run is finished.")] = (
         Split.HELD_OUT
     ),
     case: Annotated[
-        list[str] | None, typer.Option(help="Episodes by place in the submission or split: 0-3,7 or all. Default: 0.")
+        list[str] | None, typer.Option(help="Episodes by index in the submission or split: 0-3,7 or all. Default: 0.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The directory to write into. Default: RUN/films.")
@@ -48,25 +48,25 @@ def film(
     every: Annotated[int, typer.Option(min=1, help="Steps from one frame to the next.")] = 1,
     fps: Annotated[float | None, typer.Option(min=0.1, max=240, help="Frames a second. Default: real time.")] = None,
     size: Annotated[str, typer.Option(help="WIDTHxHEIGHT that films must fit into. Default: the simulator's.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Make films again that already exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace films that already exist.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Unrecorded episodes that play at once.")] = None,
     isolation: Isolation = "auto",
     trust: Trust = False,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON, without progress.")] = False,
 ) -> None:
-    """Film a run's episodes from its record; say of each whether it shows what was recorded. Exit code 1 if not."""
+    """Film a run's episodes from its record and compare each with it. Exit code 1 if one differs."""
     run = find_run(run, below)
     if selected and submission is not None:
-        raise UsageError(f"--selected and --submission {submission} can't be combined; give one of them.")
-    wish = FilmOptions(split, submission, ",".join(case or ["0"]), output, every, fps, _size(size), force)
-    made = []
+        raise UsageError(f"--selected and --submission {submission} are mutually exclusive.")
+    options = FilmOptions(split, submission, ",".join(case or ["0"]), output, every, fps, _parse_size(size), force)
+    made: list[MadeFilm] = []
     try:
         with interruptible(), Progress(console=err(), disable=as_json, transient=True) as progress:
             bar = progress.add_task("filming", total=None)
             for made_film in films(
                 run,
-                wish,
+                options,
                 ReplayOptions(workers, isolation=isolation, trusted=trust),
                 lambda name, done, of: progress.update(bar, description=name, completed=done, total=of),
             ):
@@ -92,26 +92,30 @@ def film(
         raise typer.Exit(1)
 
 
-def _size(asked: str) -> tuple[int, int] | None:
-    if not asked:
+def _parse_size(text: str) -> tuple[int, int] | None:
+    if not text:
         return None
-    found = SIZE.fullmatch(asked)
-    size = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = SIZE.fullmatch(text)
+    size = (int(match[1]), int(match[2])) if match else (0, 0)
     if not all(SMALLEST <= side <= LARGEST for side in size):
-        raise UsageError(f"--size expects WIDTHxHEIGHT such as 320x240, each {SMALLEST} to {LARGEST}; got {asked!r}.")
+        raise UsageError(f"--size expects WIDTHxHEIGHT such as 320x240, each {SMALLEST} to {LARGEST}; got {text!r}.")
     return size
 
 
-def _print(one: Any) -> None:  # noqa: ANN401 - runs.film.MadeFilm, imported late
-    film, shot = one.film, one.film.shot
+def _print(made_film: MadeFilm) -> None:
+    film, shot = made_film.film, made_film.film.shot
     mark = {True: "same as recorded, bit for bit", None: "not recorded: played again", False: "DIFFERS from the record"}
-    what = mark[film.same] + (f" ({film.doubt})" if film.doubt else "")
-    then = f", recorded {number(film.recorded.episode_return)}" if film.same is False and film.recorded else ""
-    there = (
-        ", already there" if one.was_there else f", its policy at isolation {one.isolation}" if one.isolation else ""
+    verdict = mark[film.same] + (f" ({film.doubt})" if film.doubt else "")
+    recorded = f", recorded {number(film.recorded.episode_return)}" if film.same is False and film.recorded else ""
+    origin = (
+        ", already there"
+        if made_film.was_there
+        else f", its policy at isolation {made_film.isolation}"
+        if made_film.isolation
+        else ""
     )
     facts = f"{shot.frames} frames at {shot.fps:g} fps, {shot.width}x{shot.height}"
     earned = number(shot.episode_return)
     style = "bold red" if film.same is False else None
-    line = f"{one.path}: {facts}, return {earned}{then}; {what}{there}"
+    line = f"{made_film.path}: {facts}, return {earned}{recorded}; {verdict}{origin}"
     out().print(line, soft_wrap=True, markup=False, highlight=False, style=style)

@@ -1,4 +1,4 @@
-"""``evopolicygym headroom``: say which tasks still distinguish agents, and what the best known scores are."""
+"""``evopolicygym headroom``: show which tasks still distinguish agents, and the best known scores."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, print_json
-from evopolicygym.cli.tables import chosen_format, print_problems, print_tables
+from evopolicygym.cli.tables import print_problems, print_tables, resolve_format
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -31,11 +31,11 @@ def headroom(
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the headroom as JSON.")] = False,
 ) -> None:
-    """Say which tasks still distinguish agents: best known scores, spread between agents, noise, a verdict."""
-    form = chosen_format(form, as_json=as_json)
-    found = evopolicygym.headroom(runs or None, split_names(shipped), family=family, runs_directory=below)
+    """Show which tasks still distinguish agents: best known scores, spread between agents, noise, a verdict."""
+    form = resolve_format(form, as_json=as_json)
+    tables = evopolicygym.headroom(runs or None, split_names(shipped), family=family, runs_directory=below)
     if form == "json":
-        print_json(found.document)
+        print_json(tables.document)
         return
-    print_problems(err(), found.problems)
-    print_tables(found.arranged(one_each=form == "csv"), form)
+    print_problems(err(), tables.problems)
+    print_tables(tables.arranged(one_each=form == "csv"), form)

@@ -7,7 +7,7 @@ import typer
 import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, print_json
-from evopolicygym.cli.tables import chosen_format, print_problems, print_tables
+from evopolicygym.cli.tables import print_problems, print_tables, resolve_format
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -19,7 +19,7 @@ evopolicygym leaderboard --with paper --per-task --family minigrid
 
 evopolicygym leaderboard --with paper,anchors,references --scores --format markdown
 
-evopolicygym leaderboard runs --harnesses   (which harness makes what of which model)
+evopolicygym leaderboard runs --harnesses   (scores of harnesses by models)
 
 evopolicygym leaderboard runs --aggregates --normalise known   (interquartile means, 1 is the best known score)
 
@@ -53,19 +53,16 @@ def leaderboard(
         str, typer.Option(help="Normalise by the best agent (best), the best entry of a kind, or the best known score.")
     ] = "best",
     partial: Annotated[bool, typer.Option("--partial", help="Rank entries that lack tasks with the others.")] = False,
-    audit: Annotated[
-        bool, typer.Option("--audit", help="Count findings in what agents did, as audit shows them.")
-    ] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Count the findings of the audit for each entry.")] = False,
     mix: Annotated[bool, typer.Option("--mix", help="Pool runs that are not comparable, in one table.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the leaderboard as JSON.")] = False,
 ) -> None:
     """Show how entries do across tasks: ranks with intervals, tiers, wins, success, tokens, cost and time."""
-    form = chosen_format(form, as_json=as_json)
-    beside = split_names(shipped)
-    found = evopolicygym.leaderboard(
+    form = resolve_format(form, as_json=as_json)
+    tables = evopolicygym.leaderboard(
         runs or None,
-        beside,
+        split_names(shipped),
         group_by=split_names(by),
         family=family,
         allow_incomparable=mix,
@@ -75,9 +72,9 @@ def leaderboard(
         runs_directory=below,
     )
     if form == "json":
-        print_json(found.document)
+        print_json(tables.document)
         return
-    print_problems(err(), found.problems)
+    print_problems(err(), tables.problems)
     views = {"optimism": optimism, "aggregates": aggregates, "harnesses": harnesses, "scores": scores}
     show = next((name for name, is_wanted in views.items() if is_wanted), "ranks")
-    print_tables(found.arranged(one_each=form == "csv", show=show, per_task=per_task), form)
+    print_tables(tables.arranged(one_each=form == "csv", show=show, per_task=per_task), form)

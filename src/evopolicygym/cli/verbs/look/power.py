@@ -1,4 +1,4 @@
-"""``evopolicygym power``: say how many repeats tell two agents apart, and what they take, before they are paid for."""
+"""``evopolicygym power``: plan how many repeats distinguish two agents, and what they cost."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, print_json
-from evopolicygym.cli.tables import chosen_format, print_problems, print_tables
+from evopolicygym.cli.tables import print_problems, print_tables, resolve_format
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -25,18 +25,22 @@ evopolicygym power --repeats 3 --json   (the power that three repeats have)
 
 def power(
     runs: RunsOrShipped = None,
-    difference: Annotated[float, typer.Option(help="The difference of two agents' means that is to be found.")] = 0.1,
+    difference: Annotated[float, typer.Option(help="The difference between two agents' means to detect.")] = 0.1,
     in_returns: Annotated[
-        bool, typer.Option("--in-returns", help="Take the difference in returns, not in normalised scores.")
+        bool, typer.Option("--in-returns", help="The difference is in returns, not in normalised scores.")
     ] = False,
     tasks: Annotated[str, typer.Option(help="The tasks, such as acrobot,parking. Default: all with repeats.")] = "",
     repeats: Annotated[
-        int | None, typer.Option(help="Show the power of so many repeats, not the repeats of a power.")
+        int | None, typer.Option(help="Show the power of this many repeats instead of the repeats needed.")
     ] = None,
-    wanted: Annotated[float, typer.Option("--power", help="The probability with which it is to be found.")] = 0.8,
+    target_power: Annotated[float, typer.Option("--power", help="The probability of detecting it.")] = 0.8,
     held_out: Annotated[int, typer.Option("--held-out", help="Held-out cases of each run.")] = 32,
-    run_hours: Annotated[float | None, typer.Option(help="Hours of a run. Default: the mean of the runs.")] = None,
-    run_cost: Annotated[float | None, typer.Option(help="Dollars of a run. Default: the mean of the runs.")] = None,
+    run_hours: Annotated[
+        float | None, typer.Option(help="Hours that a run takes. Default: the mean of the runs.")
+    ] = None,
+    run_cost: Annotated[
+        float | None, typer.Option(help="Dollars that a run costs. Default: the mean of the runs.")
+    ] = None,
     shipped: Annotated[
         str, typer.Option("--with", help="Shipped tables with repeats to take variances from; '' for none.")
     ] = "baselines",
@@ -44,25 +48,25 @@ def power(
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as JSON.")] = False,
 ) -> None:
-    """Say how many repeats tell two agents apart that differ by an amount, in episodes, hours and money."""
-    form = chosen_format(form, as_json=as_json)
+    """Plan how many repeats distinguish two agents that differ by an amount, in episodes, hours and money."""
+    form = resolve_format(form, as_json=as_json)
     with err().status("reading runs"):
-        found = evopolicygym.power(
+        forecast = evopolicygym.power(
             difference,
             runs or None,
             split_names(shipped),
             in_returns=in_returns,
             tasks=split_names(tasks),
             repeats=repeats,
-            power=wanted,
+            power=target_power,
             held_out=held_out,
             run_hours=run_hours,
             run_cost=run_cost,
             runs_directory=below,
         )
-        document = found.document if form == "json" else None
+        document = forecast.document if form == "json" else None
     if document is not None:
         print_json(document)
         return
-    print_problems(err(), found.problems)
-    print_tables(found.csv_tables if form == "csv" else found.tables, form)
+    print_problems(err(), forecast.problems)
+    print_tables(forecast.csv_tables if form == "csv" else forecast.tables, form)

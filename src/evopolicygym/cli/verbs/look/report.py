@@ -1,4 +1,4 @@
-"""``evopolicygym report``: write all tables, figures and pages of some runs into a directory."""
+"""``evopolicygym report``: write all tables, figures and pages of runs into a directory."""
 
 import shlex
 import sys
@@ -12,8 +12,7 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.analysis.published.score_tables import load_published as shipped_beside
-from evopolicygym.analysis.published.score_tables import shipped_names
+from evopolicygym.analysis.published.score_tables import load_published, shipped_names
 from evopolicygym.analysis.ranking.score_table import TableFilter
 from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.interruption import interruptible
@@ -63,41 +62,39 @@ def report(
     no_figures: Annotated[bool, typer.Option("--no-figures", help="Write no figures; needs no matplotlib.")] = False,
     no_pages: Annotated[bool, typer.Option("--no-pages", help="Write no pages into the directory.")] = False,
     episodes: Annotated[
-        str, typer.Option(help="Episodes whose steps the pages hold: selected (the selected checkpoint's), none, all.")
+        str,
+        typer.Option(help="Episodes whose steps the pages contain: selected (the selected checkpoint's), none, all."),
     ] = "selected",
     most_mb: Annotated[
-        float | None, typer.Option(help="The most MB that pages may take. Default: 256; 32 in a single file.")
+        float | None, typer.Option(help="The largest size of the pages in MB. Default: 256; 32 in a single file.")
     ] = None,
     mix: Annotated[bool, typer.Option("--mix", help="Pool runs that are not comparable, in one table.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write into a directory that holds something else.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write into a directory with other files.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write tables, figures and the viewer's pages of runs into a directory with an index, or the pages as one file."""
 
-    def follow(what: str, each: Sequence[Each], /) -> Iterable[Each]:
-
-        return track(each, what, len(each), console=err(), disable=as_json)
+    def follow(description: str, each: Sequence[Each], /) -> Iterable[Each]:
+        return track(each, description, len(each), console=err(), disable=as_json)
 
     if output is None and single_file is None:
-        raise UsageError(
-            "No place to write to was given; expected -o DIR, or --single-file FILE.html for the pages alone."
-        )
-    beside = shipped_beside(split_names(shipped))
-    found = find_places(runs or None, below, needed=not beside.tables)
+        raise UsageError("Missing output: pass -o DIR, or --single-file FILE.html for the pages alone.")
+    published = load_published(split_names(shipped))
+    places = find_places(runs or None, below, needed=not published.tables)
     ranked = [name for name in split_names(shipped) if name in shipped_names()]
-    pages = Pages(found, ranked, _episodes(episodes), _bytes(most_mb))
+    pages = Pages(places, ranked, _parse_episodes(episodes), _parse_bytes(most_mb))
     document: dict[str, Any] = {}
     with interruptible():
         if output is not None:
             parts = select_parts(
                 split_names(",".join(only or ())), split_names(form), figures=not no_figures, pages=not no_pages
             )
-            results = load_results(found)
+            results = load_results(places)
             if not as_json:
                 print_problems(err(), results.problems)
             contents = write_report(
-                output, results, beside, parts, command=_command(), choice=TableFilter(mix=mix), force=force,
+                output, results, published, parts, command=_command(), choice=TableFilter(mix=mix), force=force,
                 follow=follow,
             )  # fmt: skip
             clear_pages(output)
@@ -106,29 +103,29 @@ def report(
                 _print(contents, output)
             if parts.has_pages:
                 tally = write_pages(output, replace(pages, report=document["parts"]), follow)
-                document["pages"] = _held(output / "index.html", tally, quiet=as_json)
+                document["pages"] = _print_page(output / "index.html", tally, quiet=as_json)
         if single_file is not None:
-            document["single_file"] = _held(single_file, write_single_file(single_file, pages, follow), quiet=as_json)
+            document["single_file"] = _print_page(
+                single_file, write_single_file(single_file, pages, follow), quiet=as_json
+            )
     if as_json:
         print_json(document)
 
 
-def _episodes(name: str) -> "Episodes":
-
+def _parse_episodes(name: str) -> "Episodes":
     if name not in list(Episodes):
         raise UnknownName("choice of episodes", name, list(Episodes))
     return Episodes(name)
 
 
-def _bytes(most_mb: float | None) -> int | None:
-
+def _parse_bytes(most_mb: float | None) -> int | None:
     if most_mb is not None and not 0 < most_mb < float("inf"):
-        raise UsageError(f"--most-mb expects a number above 0, such as 100; got {most_mb:g}.")
+        raise UsageError(f"Invalid --most-mb: expected a number above 0, got {most_mb:g}.")
     return None if most_mb is None else int(most_mb * (1 << 20))
 
 
-def _held(page: Path, tally: "CacheTally", *, quiet: bool) -> dict[str, Any]:
-    """Print, unless quiet, what the pages hold; return it for programs."""
+def _print_page(page: Path, tally: "CacheTally", *, quiet: bool) -> dict[str, Any]:
+    """Print, unless quiet, what a page contains; return it as JSON."""
     if not quiet:
         films = f", {tally.films} films" if tally.films else ""
         left_out = f"; {tally.left_out} documents left out by --most-mb" if tally.left_out else ""
@@ -138,12 +135,11 @@ def _held(page: Path, tally: "CacheTally", *, quiet: bool) -> dict[str, Any]:
 
 
 def _command() -> str:
-    """Return what was typed."""
+    """Return the command line."""
     return shlex.join(["evopolicygym", *sys.argv[1:]])
 
 
 def _print(contents: "ReportContents", directory: Path) -> None:
-
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("part", "", "files"):
         table.add_column(heading, no_wrap=True)

@@ -1,4 +1,4 @@
-"""``evopolicygym show``: show a run: its submissions, what was selected, its score beside others."""
+"""``evopolicygym show``: show a run: its submissions, the selected one, its score beside others."""
 
 from typing import Annotated
 
@@ -31,7 +31,7 @@ def show(
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
-    """Show a run: its submissions, what was selected, its score beside anchors and published entries."""
+    """Show a run: its submissions, the selected one, its score beside anchors and published entries."""
     run = find_run(run, below)
     record = read_run(run)
     state = record.state

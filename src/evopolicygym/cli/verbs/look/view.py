@@ -30,18 +30,18 @@ def view(
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
     shipped: Annotated[
-        str, typer.Option("--with", help="Shipped tables to show beside the runs at first, such as paper.")
+        str, typer.Option("--with", help="Shipped tables to show beside the runs initially, such as paper.")
     ] = "",
 ) -> None:
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
     with (
         interruptible(),
         ServedViewer(find_places(runs or None, below), port, split_names(shipped)) as viewer,
-        tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
+        tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as scratch,
     ):
         print_text(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
         if not no_open:
-            page = Path(private) / "open.html"  # any user of this machine can read the words that a browser starts with
+            page = Path(scratch) / "open.html"  # other users of this machine can read the browser's command line
             page.write_text(leading_to(viewer.entrance), encoding="utf-8")
             webbrowser.open(page.as_uri())
         try:

@@ -21,27 +21,27 @@ evopolicygym agents --json | jq '.[] | select(.missing == []) | .name'
 evopolicygym check agent codex   (plays a short run with a scripted model: no key, no cost)
 """
 MISSING = " *"
-"""Stands after what an agent needs and what was not found here."""
+"""Marks a need that was not found here."""
 FOOT = (
     f"{MISSING.strip()} not found here (for a key: no environment variable of that name; --model-key names another). "
-    f"evopolicygym check agent NAME says how to install what is missing. Where nothing is, it plays a short run that "
+    f"evopolicygym check agent NAME tells how to install what is missing; if nothing is, it plays a short run that "
     f"costs nothing."
 )
 
 
 def agents(
-    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known of them as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all details as JSON.")] = False,
 ) -> None:
-    """List the agents, built-in and installed, with what they need and what of it is missing here."""
-    found = sorted(agent_listings(), key=_group)
+    """List the agents, built-in and installed, with their needs and what is missing here."""
+    listings = sorted(agent_listings(), key=_group)
     if as_json:
-        print_json([_document(agent) for agent in sorted(found, key=lambda agent: agent.name)])
+        print_json([_document(agent) for agent in sorted(listings, key=lambda agent: agent.name)])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("name", no_wrap=True)
     table.add_column("what it is")
     table.add_column("needs")
-    for group, members in groupby(found, _group):
+    for group, members in groupby(listings, _group):
         table.add_row(Text(GROUPS[group], "bold"))
         for agent in members:
             table.add_row(Text(f"  {agent.name}"), Text(agent.about.summary), Text(", ".join(_needs(agent)), "dim"))
@@ -53,43 +53,42 @@ GROUPS = ("no model", "tool and model", "model", "your program", "installed")
 """Headings of the table, in order."""
 
 
-def _group(one: "AgentListing") -> int:
-
-    if not one.is_built_in:
+def _group(agent: "AgentListing") -> int:
+    if not agent.is_built_in:
         return 4
-    if one.about.model is Model.OPTIONAL:
+    if agent.about.model is Model.OPTIONAL:
         return 3
-    return (1 if one.about.program else 2) if one.about.model is Model.NEEDED else 0
+    return (1 if agent.about.program else 2) if agent.about.model is Model.NEEDED else 0
 
 
-def _needs(one: "AgentListing") -> Iterator[str]:
-    """Yield what an agent needs, what is missing marked."""
-    about = one.about
-    if not one.is_built_in:
-        yield f"see {one.source}"
+def _needs(agent: "AgentListing") -> Iterator[str]:
+    """Yield an agent's needs, with missing ones marked."""
+    about = agent.about
+    if not agent.is_built_in:
+        yield f"see {agent.source}"
     if about.model is Model.NEEDED and not about.program:
         yield "--model"
     if about.needs:
         yield about.needs
     if about.program:
-        yield about.program + (MISSING if one.program_path is None else "")
-    if not one.extra_installed:
+        yield about.program + (MISSING if agent.program_path is None else "")
+    if not agent.extra_installed:
         yield f"[{about.extra}]{MISSING}"
     if about.key:
-        yield about.key + ("" if one.key_set else MISSING)
+        yield about.key + ("" if agent.key_set else MISSING)
 
 
-def _document(one: "AgentListing") -> dict[str, object]:
-    about = one.about
-    program = {"name": about.program, "path": one.program_path, "install": about.install}
+def _document(agent: "AgentListing") -> dict[str, object]:
+    about = agent.about
+    program = {"name": about.program, "path": agent.program_path, "install": about.install}
     return {
-        "name": one.name,
+        "name": agent.name,
         "summary": about.summary,
-        "source": one.source,
-        "model": about.model.value if one.is_built_in else None,
+        "source": agent.source,
+        "model": about.model.value if agent.is_built_in else None,
         "needs": about.needs or None,
         "program": program if about.program else None,
-        "extra": {"name": about.extra, "is_installed": one.extra_installed} if about.extra else None,
-        "key": {"variable": about.key, "is_set": one.key_set} if about.key else None,
-        "missing": list(one.missing),
+        "extra": {"name": about.extra, "is_installed": agent.extra_installed} if about.extra else None,
+        "key": {"variable": about.key, "is_set": agent.key_set} if about.key else None,
+        "missing": list(agent.missing),
     }

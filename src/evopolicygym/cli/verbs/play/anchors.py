@@ -1,6 +1,6 @@
-"""``evopolicygym anchors``: measure what random play, the idle action, early endings and the reference score."""
+"""``evopolicygym anchors``: measure the scores of random play, idling, early endings and the reference policy."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -9,9 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.options import parse_json_pairs
+from evopolicygym.cli.options import complete_environment, parse_json_pairs
 from evopolicygym.cli.output import err, out, print_json, print_text, print_warning
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.task import EnvironmentSpec, TaskText
@@ -44,10 +43,12 @@ def anchors(
             autocompletion=complete_environment,
         ),
     ],
-    cases: Annotated[int, typer.Option(min=2, help="Held-out cases of the public split, the first of them.")] = CASES,
+    cases: Annotated[
+        int, typer.Option(min=2, help="How many of the first held-out cases of the public split to play.")
+    ] = CASES,
     kinds: Annotated[
         list[AnchorKind] | None,
-        typer.Option("--kind", help="Measure only this one; may be given several times. Default: each that there is."),
+        typer.Option("--kind", help="Measure only this kind; may be given several times. Default: all that exist."),
     ] = None,
     imports: Annotated[
         list[str] | None,
@@ -60,64 +61,61 @@ def anchors(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Episodes that play at once.", show_default="one a core")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was measured as JSON, without progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, without progress.")] = False,
 ) -> None:
-    """Measure anchors, the mean returns of known policies, and print the TOML that a spec or a pack holds them in.
+    """Measure anchors, the mean returns of known policies, and print them as TOML for a spec or a pack.
 
-    Degenerate is a policy that ends episodes early; it is measured where one was found that gains by it. Reference is
-    the policy that a person wrote, where there is one.
+    The degenerate policy ends episodes early; it is measured if that pays. The reference policy is hand-written; not
+    every environment has one.
     """
     arguments = parse_json_pairs("--make", make or ())
     specs = [asked_environment(name, TaskText.FULL, imports or (), arguments)[0] for name in environments]
     count = cap_workers(workers, LOCAL, print_warning)
-    found: list[MeasuredAnchors] = []
+    results: list[MeasuredAnchors] = []
     with interruptible():
         for spec in specs:
             with _progress(spec, cases, as_json=as_json) as observe:
-                found.append(measure_anchors(spec, cases, kinds, count, observe))
+                results.append(measure_anchors(spec, cases, kinds, count, observe))
             if not as_json:
-                _show(found[-1:], of_a_pack=not arguments and find(spec.name) is not None)
+                _show(results[-1], is_in_pack=not arguments and find(spec.name) is not None)
     if as_json:
-        print_json([_document(measured) for measured in found])
+        print_json([_document(measured) for measured in results])
 
 
-def _show(found: Sequence[MeasuredAnchors], *, of_a_pack: bool) -> None:
-    """Print a table of what was measured, and below it the lines that a file is to hold."""
-    for measured in found:
-        table = Table(
-            box=None, padding=(0, 1), header_style="dim", title=Text(measured.spec.name), title_justify="left"
-        )
-        for heading in ("anchor", "mean ± s.e.", "success", "cases", "steps", "seconds an episode"):
-            table.add_column(heading, justify="left" if heading == "anchor" else "right")
-        for kind, played in measured.by_kind.items():
-            anchor = played.anchor
-            rate = "-" if anchor.success_rate is None else f"{anchor.success_rate:.1%}"
-            mean = plus_minus(anchor.mean, anchor.standard_error)
-            row = (mean, rate, str(anchor.episodes), number(played.mean_steps, 1), number(played.seconds))
-            table.add_row(kind.value, *row)
-        out().print(table)
-        if measured.degenerate_policy:
-            out().print(Text(f"degenerate {measured.degenerate_policy}"), soft_wrap=True)
-        by_kind = {kind.value: played.anchor for kind, played in measured.by_kind.items()}
-        if of_a_pack:
-            print_text(pack_lines(measured.spec.name, measured.spec.max_steps, by_kind, measured.degenerate_policy))
-        else:
-            print_text(spec_lines(by_kind, measured.degenerate_policy))
+def _show(measured: MeasuredAnchors, *, is_in_pack: bool) -> None:
+    """Print a table of anchors, and the lines to put into a spec or a pack."""
+    table = Table(box=None, padding=(0, 1), header_style="dim", title=Text(measured.spec.name), title_justify="left")
+    for heading in ("anchor", "mean ± s.e.", "success", "cases", "steps", "seconds an episode"):
+        table.add_column(heading, justify="left" if heading == "anchor" else "right")
+    for kind, played in measured.by_kind.items():
+        anchor = played.anchor
+        rate = "-" if anchor.success_rate is None else f"{anchor.success_rate:.1%}"
+        mean = plus_minus(anchor.mean, anchor.standard_error)
+        row = (mean, rate, str(anchor.episodes), number(played.mean_steps, 1), number(played.seconds))
+        table.add_row(kind.value, *row)
+    out().print(table)
+    if measured.degenerate_policy:
+        out().print(Text(f"degenerate {measured.degenerate_policy}"), soft_wrap=True)
+    by_kind = {kind.value: played.anchor for kind, played in measured.by_kind.items()}
+    if is_in_pack:
+        print_text(pack_lines(measured.spec.name, measured.spec.max_steps, by_kind, measured.degenerate_policy))
+    else:
+        print_text(spec_lines(by_kind, measured.degenerate_policy))
 
 
-def _document(found: MeasuredAnchors) -> dict[str, Any]:
-    kinds = {kind.value: asdict(played) for kind, played in found.by_kind.items()}
+def _document(measured: MeasuredAnchors) -> dict[str, Any]:
+    kinds = {kind.value: asdict(played) for kind, played in measured.by_kind.items()}
     return {
-        "environment": found.spec.name,
-        "max_steps": found.spec.max_steps,
-        "degenerate_policy": found.degenerate_policy,
+        "environment": measured.spec.name,
+        "max_steps": measured.spec.max_steps,
+        "degenerate_policy": measured.degenerate_policy,
         "anchors": kinds,
     }
 
 
 @contextmanager
 def _progress(spec: EnvironmentSpec, cases: int, *, as_json: bool) -> Iterator[Any]:
-    """Show on stderr what is played; yield what is to be called with it and how many episodes are done."""
+    """Show progress on stderr; yield the function to call with the policy and the number of episodes done."""
     if as_json:
         yield lambda _what, _done: None
         return

@@ -1,15 +1,17 @@
-"""``evopolicygym environments``: list the environments that can be played."""
+"""``evopolicygym environments``: list the environments, and draft specs of others."""
 
+import json
 from dataclasses import asdict
 from itertools import groupby
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli import add_environment
 from evopolicygym.cli.output import out, print_json
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import number
 from evopolicygym.environments.versions import is_installed
@@ -24,30 +26,34 @@ evopolicygym environments --json | jq '.[].name'
 
 evopolicygym environments add Pendulum-v1
 """
+ADD_EXAMPLES = """
+Examples:
+
+evopolicygym environments add Pendulum-v1
+
+evopolicygym environments add gym_pusht/PushT-v0 --import gym_pusht -o push.toml
+
+evopolicygym environments add ale_py:ALE/Pong-v5 --make obs_type=ram
+
+PYTHONPATH=. evopolicygym environments add walk:Walk-v0   (registered in your walk.py)
+"""
 MISSING = " *"
-"""Stands after the name of an environment whose simulator is not installed."""
+"""Marks environments whose simulator is not installed."""
 WIDE = 100
-"""Columns of a terminal from which on gymnasium's ids are shown."""
+"""The least columns of a terminal to show gymnasium's ids."""
 
 
-app = typer.Typer(
-    invoke_without_command=True,
-    epilog=EXAMPLES,
-    rich_markup_mode="rich",
-    add_completion=False,
-)
-app.command(epilog=add_environment.EXAMPLES)(add_environment.add)
+app = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, rich_markup_mode="rich", add_completion=False)
 
 
 @app.callback()
 def environments(
-    asked: typer.Context,
+    context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole specs as JSON.")] = False,
 ) -> None:
     """List the environments with their anchors; `add` drafts a spec of your own."""
-    if asked.invoked_subcommand:
+    if context.invoked_subcommand:
         return
-
     specs: list[EnvironmentSpec] = [load(name) for name in names()]
     if as_json:
         print_json([{**asdict(spec), "is_installed": is_installed(spec)} for spec in specs])
@@ -72,7 +78,63 @@ def environments(
             table.add_row(*words, *means)
     out().print(table)
     if missing := [spec for spec in specs if not is_installed(spec)]:
-        brings = ",".join(sorted({spec.extra for spec in missing if spec.extra}))
+        extras = ",".join(sorted({spec.extra for spec in missing if spec.extra}))
         out().print(
-            f"{MISSING.strip()} not installed: pip install 'evopolicygym[{brings}]'", markup=False, soft_wrap=True
+            f"{MISSING.strip()} not installed: pip install 'evopolicygym[{extras}]'", markup=False, soft_wrap=True
         )
+
+
+@app.command(epilog=ADD_EXAMPLES)
+def add(
+    gymnasium_id: Annotated[str, typer.Argument(metavar="GYM_ID", help="A registered id, or MODULE:ID.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The file to write. Default: named after the id."),
+    ] = None,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option("--import", metavar="MODULE", help="A module that registers the id; may be given several times."),
+    ] = None,
+    make: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="An argument of gymnasium.make, as JSON or text; may be given several times.",
+        ),
+    ] = None,
+) -> None:
+    """Draft the TOML file of an environment from its gymnasium id; you complete the texts."""
+    from evopolicygym.environments.draft import draft, file_name
+
+    file = output or Path(file_name(gymnasium_id))
+    if file.suffix != ".toml":
+        raise UsageError(f"Invalid file {file}: expected a name that ends in .toml, such as {file.stem}.toml.")
+    if file.exists():
+        raise UsageError(f"{file} already exists and is not overwritten; name another file with -o.")
+    arguments = dict(map(_parse_argument, make or ()))
+    try:
+        spec = draft(gymnasium_id, tuple(imports or ()), arguments, file.stem)
+    except UsageError as error:
+        raise UsageError(f"{error} Name a module with --import MODULE or MODULE:ID.") from error
+    try:
+        with file.open("x", encoding="utf-8") as output_file:
+            output_file.write(spec.text)
+    except OSError as error:
+        raise UsageError(f"{file} can't be written: {error.strerror}.") from error
+    out().print(Text(f"{file} is drafted."), soft_wrap=True)
+    if spec.to_write:
+        out().print(Text(f"to write   {', '.join(spec.to_write)}"), soft_wrap=True)
+    if spec.to_check:
+        out().print(Text(f"guessed    {'; '.join(spec.to_check)}"), soft_wrap=True)
+    out().print(Text(f"to check   evopolicygym check environment {file}"), soft_wrap=True)
+    out().print(Text(f"next       evopolicygym anchors {file}"), soft_wrap=True)
+
+
+def _parse_argument(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"Invalid --make: expected NAME=VALUE, such as use_lidar=false, got {text!r}.")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value

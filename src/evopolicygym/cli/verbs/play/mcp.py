@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
-from evopolicygym.cli.completion import complete_environment
-from evopolicygym.cli.options import with_flags
+from evopolicygym.cli.options import complete_environment, with_flags
 from evopolicygym.cli.output import err
 from evopolicygym.cli.verbs.play.serve import OPTIONS
 from evopolicygym.core.agent import SYSTEM
@@ -25,15 +24,15 @@ from evopolicygym.runs.workspace import workspace_directory
 EXAMPLES = """
 Examples:
 
-evopolicygym mcp acrobot --workspace work   (begins a run, or resumes the one that stopped there)
+evopolicygym mcp acrobot --workspace work   (starts a run, or resumes the one that stopped there)
 
 evopolicygym mcp work   (the run that evopolicygym serve plays in work)
 
 evopolicygym mcp work --http 127.0.0.1:8765   (over HTTP; prints the address and the token's file)
 """
-LOOK_S = 0.1
+POLL_S = 0.1
 LAST_LINES = 10
-"""Lines of the log that are shown where no run could be served."""
+"""Lines of the log that an error message shows."""
 
 
 @with_flags(OPTIONS)
@@ -50,24 +49,24 @@ def mcp(
         Path | None,
         typer.Option(metavar="DIR", help="The workspace of the run of TASK. Default: a directory of the task's name."),
     ] = None,
-    name: Annotated[str, typer.Option(help="What tables call the agent of a new run.")] = "",
+    name: Annotated[str, typer.Option(help="The agent's name in tables, for a new run.")] = "",
     http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Serve over HTTP; by default over stdio.")] = "",
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A name by which requests may call this machine, beyond --http's own."),
+        typer.Option(metavar="NAME", help="A host name that requests may use besides that of --http."),
     ] = None,
     **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
-    """Offer the judge of a served run as MCP tools; with TASK, begin that run or resume it first.
+    """Offer the judge of a served run as MCP tools; with TASK, start or resume the run first.
 
-    The run is played by a process of its own (evopolicygym serve), which ends when the run is scored.
+    The run is played by a separate process (evopolicygym serve), which ends when the run is scored.
     """
     try:
         from evopolicygym.agents.kit.mcp_http import serve_http
         from evopolicygym.agents.kit.mcp_server import check_workspace, judge_tools
     except ModuleNotFoundError as error:
         raise MissingExtra("evopolicygym mcp", "mcp", str(error.name)) from error
-    words = _as_words({**flags, "name": name})
+    words = _format_flags({**flags, "name": name})
     if workspace is None and (Path(place) / SYSTEM).is_dir():
         if words:
             raise UsageError(f"{words[0]} is an option of a new run, and {place} is a workspace.")
@@ -88,30 +87,30 @@ def _announce(url: str, file: Path) -> None:
     err().print(f"Header: Authorization: Bearer TOKEN, with the token in {file}", soft_wrap=True, markup=False)
 
 
-def _as_words(flags: Mapping[str, Any]) -> list[str]:
-    """Return flags as they were typed."""
-    named = {option.name: option.flag for option in OPTIONS} | {"name": "--name"}
+def _format_flags(flags: Mapping[str, Any]) -> list[str]:
+    """Return flags as command-line words."""
+    flag_names = {option.name: option.flag for option in OPTIONS} | {"name": "--name"}
     words: list[str] = []
     for name, value in flags.items():
         for item in value if isinstance(value, list) else [value]:
             if item not in (None, ""):
-                words += [named[name], *([] if item is True else [str(item)])]
+                words += [flag_names[name], *([] if item is True else [str(item)])]
     return words
 
 
 def _serve_task(task: str, workspace: Path, runs: Path, words: Iterable[str]) -> None:
-    """Have a process serve a run in a workspace, unless one does; the process outlives this one.
+    """Start a process that serves a run in a workspace, unless it is served; it outlives this process.
 
-    Raises ``AgentError`` with the last lines of that process's log where it ends instead.
+    Raises ``AgentError`` with the last lines of its log if it ends before it serves.
     """
     if _is_served(workspace):
         return
-    begin = ["--resume", str(root)] if (root := _unfinished_run(workspace, runs)) else [task, *words]
+    arguments = ["--resume", str(root)] if (root := _unfinished_run(workspace, runs)) else [task, *words]
     log = workspace.with_name(f"{workspace.name}.log")
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         serving = subprocess.Popen(
-            [sys.executable, "-m", "evopolicygym", "serve", *begin, "--workspace", str(workspace), "--quiet"],
+            [sys.executable, "-m", "evopolicygym", "serve", *arguments, "--workspace", str(workspace), "--quiet"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -121,7 +120,7 @@ def _serve_task(task: str, workspace: Path, runs: Path, words: Iterable[str]) ->
         if serving.poll() is not None:
             last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
             raise AgentError("No run could be served:\n" + "\n".join(last))
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def _is_served(workspace: Path) -> bool:
@@ -130,8 +129,8 @@ def _is_served(workspace: Path) -> bool:
 
 
 def _unfinished_run(workspace: Path, runs: Path) -> Path | None:
-    """Return the run that was played in a workspace and isn't finished, if there is one."""
+    """Return the unfinished run of a workspace, if it has one."""
     if not (workspace / SYSTEM).is_dir():
         return None
-    played_there = (root for root in find_runs(runs) if workspace_directory(RunPaths(root)) == workspace)
-    return next((root for root in played_there if read_run(root).state.stage is not Stage.FINISHED), None)
+    roots_there = (root for root in find_runs(runs) if workspace_directory(RunPaths(root)) == workspace)
+    return next((root for root in roots_there if read_run(root).state.stage is not Stage.FINISHED), None)

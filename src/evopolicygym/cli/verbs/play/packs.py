@@ -1,16 +1,17 @@
 """``evopolicygym packs``: list families of environments; install, check and remove them."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.output import out, print_json
-from evopolicygym.cli.pack_installation import install_packs
+from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_table
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack, PackTask
@@ -43,13 +44,13 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME…", help=NAME_HELP)]
 
 
 @app.callback()
-def packs(asked: typer.Context, as_json: AsJson = False) -> None:
-    """List families of environments: what they are, how many tasks they have, whether they are installed."""
-    if asked.invoked_subcommand:
+def packs(context: typer.Context, as_json: AsJson = False) -> None:
+    """List packs, families of environments, with their tasks and whether they are installed."""
+    if context.invoked_subcommand:
         return
-    found, broken = readable(), unreadable()
+    valid, broken = readable(), unreadable()
     if as_json:
-        print_json([*map(_document, found), *map(_unreadable_document, broken)])
+        print_json([*map(_document, valid), *map(_unreadable_document, broken)])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("pack", no_wrap=True)
@@ -57,19 +58,19 @@ def packs(asked: typer.Context, as_json: AsJson = False) -> None:
     table.add_column("installed", no_wrap=True)
     table.add_column("MB", justify="right")
     table.add_column("what")
-    for pack in found:
+    for pack in valid:
         size = _megabytes(pack)
         table.add_row(pack.name, str(len(pack.tasks)), _state(pack), str(size) if size else "", Text(pack.title))
     out().print(table)
     for problem in broken:
         out().print(Text(problem.reason, "yellow"), soft_wrap=True)
-    out().print(f"{sum(len(pack.tasks) for pack in found)} tasks; each can be played by its id", style="dim")
+    out().print(f"{sum(len(pack.tasks) for pack in valid)} tasks; each is played by its id", style="dim")
 
 
 @app.command(epilog="Examples:\n\nevopolicygym packs show ale\n\nevopolicygym packs show ale --json")
 def show(name: Name, as_json: AsJson = False) -> None:
-    """Show a pack: what is installed for it, its licence, its tasks, and what can't be had."""
-    from evopolicygym.analysis.tables.packs import tasks_table  # loads numpy, which no listing needs
+    """Show a pack: its packages, licence and tasks, and what is unavailable."""
+    from evopolicygym.analysis.tables.packs import tasks_table  # imports numpy, which listings don't need
 
     pack = load(name)
     if as_json:
@@ -91,7 +92,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
 @app.command(epilog="Examples:\n\nevopolicygym packs install ale\n\nevopolicygym packs install my_family.toml")
 def install(names: Names) -> None:
-    """Install packs, each into a Python environment of its own. What is broken off goes on with the same command."""
+    """Install packs, each into its own Python environment. The same command continues after an interruption."""
     packs = [load(name) for name in names]
     install_packs(packs)
     for pack in packs:
@@ -101,11 +102,11 @@ def install(names: Names) -> None:
 
 @app.command(epilog="Example:\n\nevopolicygym packs remove ale")
 def remove(name: Name) -> None:
-    """Remove a pack's Python environment. Runs that were played on it stay."""
+    """Remove a pack's Python environment; its runs are kept."""
     from evopolicygym.packs.installer import remove as remove_pack
 
-    called = Path(name).stem if name.endswith(SUFFIX) else name
-    if not (NAME.fullmatch(called) and remove_pack(called)):
+    pack_name = Path(name).stem if name.endswith(SUFFIX) else name
+    if not (NAME.fullmatch(pack_name) and remove_pack(pack_name)):
         raise UsageError(f"The pack {load(name).name!r} is not installed, so there is nothing to remove.")
     out().print(f"{name} is removed")
 
@@ -120,57 +121,74 @@ def check(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="A JSON file to record it in; what has passed there under the same versions is kept."),
+        typer.Option(help="A JSON file for results; tasks that passed there with the same versions are skipped."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play every task of a pack for some seconds, without a network. Exit code 1 if one fails.
+    """Play every task of a pack for some seconds without network access. Exit code 1 if a task fails.
 
-    Two resets must repeat bit for bit, observations must be of their space, and no file may be left behind.
+    Two resets must be identical, observations must be in their space, and no file may be left behind.
     """
     from evopolicygym.checks.pack import check as check_pack
     from evopolicygym.cli.tables import show_findings
 
     with interruptible():
-        found = show_findings(lambda _: check_pack(name, tuple(tasks or ()), output), name, as_json=as_json)
+        findings = show_findings(lambda _: check_pack(name, tuple(tasks or ()), output), name, as_json=as_json)
     if as_json:
         checked = [
-            {"name": finding.name, "ok": finding.ok, "detail": finding.detail, **finding.more} for finding in found
+            {"name": finding.name, "ok": finding.ok, "detail": finding.detail, **finding.more} for finding in findings
         ]
         print_json({"pack": name, "tasks": checked})
-    if not all(finding.ok for finding in found):
+    if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
+
+
+def install_packs(packs: Iterable[Pack]) -> None:
+    """Install packs and print the directory of each; raise ``UsageError`` at the first failure."""
+    from evopolicygym.packs.installer import install
+
+    for pack in packs:
+        with interruptible(), err().status(f"{pack.name}: starting") as status:
+
+            def report(step: str, pack: Pack = pack, status: Status = status) -> None:
+                status.update(f"{pack.name}: {step}")
+                if not err().is_terminal:
+                    err().print(Text(f"{pack.name}: {step}"), soft_wrap=True)
+
+            installation = install(pack, report)
+        size, directory = installation.size_mb, installation.directory
+        out().print(Text(f"{pack.name} is installed: {size} MB in {directory}"), soft_wrap=True)
 
 
 def _state(pack: Pack) -> str:
     if not pack.tasks:
         return "can't be had"
     if pack.is_beside_us:
-        there = f"with {pack.extra}" if pack.extra else "yes"
-        return there if are_installed(pack.packages) else "no"
-    found = installed(pack.name)
-    if found is None:
+        installed_as = f"with {pack.extra}" if pack.extra else "yes"
+        return installed_as if are_installed(pack.packages) else "no"
+    installation = installed(pack.name)
+    if installation is None:
         return "no"
-    return "yes" if set(pack.requirements) <= set(found.requirements) else "other versions"
+    return "yes" if set(pack.requirements) <= set(installation.requirements) else "other versions"
 
 
 def _megabytes(pack: Pack) -> int:
-    found = installed(pack.name)
-    return found.size_mb if found else pack.size_mb
+    installation = installed(pack.name)
+    return installation.size_mb if installation else pack.size_mb
 
 
 def _task_document(pack: Pack, task: PackTask) -> dict[str, Any]:
     from evopolicygym.specs.pack_catalog import shipped_record
 
     record = shipped_record(pack.name)
-    checked = record.task(task.name) if record else None
-    found = asdict(checked) if checked else {}
+    result = record.task(task.name) if record else None
+    measured = asdict(result) if result else {}
     facts = ("observation", "action", "repeats", "steps_per_second", "random_mean", "random_episodes",
              "episode_seconds", "memory_mb")  # fmt: skip
     return {
         "name": task.name, "id": task.id, "kind": task.kind.value, "weight": task.weight.value,
-        "arguments": dict(task.arguments), "max_steps": task.max_steps or found.get("max_steps"),
-        "success": task.success.meaning if task.success else None, **{name: found.get(name) for name in facts},
+        "arguments": dict(task.arguments), "max_steps": task.max_steps or measured.get("max_steps"),
+        "success": task.success.meaning if task.success else None, **{name: measured.get(name) for name in facts},
     }  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def resume(
     ] = "",
     trust: Annotated[
         bool,
-        typer.Option("--trust", help="Resume a run that you didn't begin here, and start the agent that it names."),
+        typer.Option("--trust", help="Resume a run that you didn't start here, with the agent that it names."),
     ] = False,
     allow_changed_program: Annotated[
         bool,
@@ -46,13 +46,13 @@ def resume(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, without progress.")] = False,
     fail_on_agent_error: FailOnAgentError = False,
 ) -> None:
-    """Resume a run after a crash or an interruption; it ends with the same record as if nothing had happened.
+    """Resume a run after a crash or an interruption; its record ends as if nothing had happened.
 
-    It continues at the isolation level at which it began. A run that you didn't begin on this machine is refused with
-    exit code 2, because resuming starts the program that it names; --trust resumes it. So is a run whose agent's
-    program is missing or changed; --allow-changed-program resumes it with the changed one.
+    It continues with the sandbox backend with which it started. A run that you didn't start on this machine is refused
+    with exit code 2, because resuming starts the program that it names; --trust resumes it. So is a run whose agent's
+    program is missing or changed; --allow-changed-program resumes it with the changed program.
     """
-    playing = partial(
+    play = partial(
         evopolicygym.resume,
         run,
         runs_directory=below,
@@ -64,4 +64,4 @@ def resume(
         track=track,
         on_agent_error="ignore",
     )
-    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json, fail_on_agent_error=fail_on_agent_error)
+    play_and_show(play, quiet=quiet, verbose=verbose, as_json=as_json, fail_on_agent_error=fail_on_agent_error)

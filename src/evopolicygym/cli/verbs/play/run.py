@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import evopolicygym
-from evopolicygym.cli.completion import complete_environment
-from evopolicygym.cli.options import FailOnAgentError, given_options, with_flags
+from evopolicygym.cli.options import FailOnAgentError, complete_environment, given_options, with_flags
 from evopolicygym.cli.output import Quiet, Verbose, play_and_show
 from evopolicygym.cli.tables import show_estimate
 from evopolicygym.core.options import RUN_OPTIONS
@@ -47,7 +46,7 @@ def run(
     ] = None,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND …]", help="A program that is the agent, started once in the workspace."),
+        typer.Argument(metavar="[-- COMMAND …]", help="A program as the agent, started once in the workspace."),
     ] = None,
     config: Annotated[
         Path | None,
@@ -58,14 +57,14 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, without progress.")] = False,
     fail_on_agent_error: FailOnAgentError = False,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Print the hours, tokens and money to expect, and play nothing.")
+        bool, typer.Option("--estimate", help="Print the expected hours, tokens and cost, and play nothing.")
     ] = False,
     **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
-    given = given_options(RUN_OPTIONS, {**flags, "command": command})
+    options = given_options(RUN_OPTIONS, {**flags, "command": command})
     if estimate:
-        show_estimate(evopolicygym.estimate(task, config=config, **given), as_json=as_json)
+        show_estimate(evopolicygym.estimate(task, config=config, **options), as_json=as_json)
         return
-    playing = partial(evopolicygym.run, task, config=config, on_agent_error="ignore", **given)
-    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json, fail_on_agent_error=fail_on_agent_error)
+    play = partial(evopolicygym.run, task, config=config, on_agent_error="ignore", **options)
+    play_and_show(play, quiet=quiet, verbose=verbose, as_json=as_json, fail_on_agent_error=fail_on_agent_error)

@@ -9,8 +9,7 @@ import typer
 
 from evopolicygym.agents.kit.outside_agent import SOCKET, OutsideAccess
 from evopolicygym.api.serve import play_served, resume_served
-from evopolicygym.cli.completion import complete_environment, complete_run
-from evopolicygym.cli.options import given_options, with_flags
+from evopolicygym.cli.options import complete_environment, complete_run, given_options, with_flags
 from evopolicygym.cli.output import Quiet, Verbose, err, play_and_show
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import RUN_OPTIONS
@@ -33,7 +32,7 @@ NOT_OUTSIDE = {
     *("agent", "command", "interactive", "label", "options", "model_url", "model_key", "model_wire", "price"),
     *("max_cost", "max_tokens", "max_turns"),
 }
-"""Options of agents that a run starts, or whose models it asks."""
+"""Options of agents that a run starts, or whose models it calls."""
 OPTIONS = tuple(option for option in RUN_OPTIONS if option.name not in NOT_OUTSIDE)
 
 
@@ -46,20 +45,20 @@ def serve(
             autocompletion=complete_environment,
         ),
     ] = None,
-    name: Annotated[str, typer.Option(help="What tables call the agent; they say that it was outside.")] = "",
+    name: Annotated[str, typer.Option(help="The agent's name in tables, which mark it as outside.")] = "",
     workspace: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Lay the workspace there, in a new or empty directory; else in the record."),
+        typer.Option(metavar="DIR", help="The workspace, a new or empty directory. Default: in the run directory."),
     ] = None,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Answer there too; by default on this machine's loopback alone.")
+        str, typer.Option(metavar="HOST:PORT", help="Also serve there. Default: only this machine's loopback.")
     ] = "",
     socket: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Answer at a Unix socket too, which is made for this.")
+        Path | None, typer.Option(metavar="PATH", help="Also serve at a Unix socket, which is created.")
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A name by which requests may call this machine, beyond --listen's own."),
+        typer.Option(metavar="NAME", help="A host name that requests may use besides that of --listen."),
     ] = None,
     resume: Annotated[
         str, typer.Option(metavar="RUN", help="Continue a served run that stopped.", autocompletion=complete_run)
@@ -73,10 +72,10 @@ def serve(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, without progress.")] = False,
     **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
-    """Lay a workspace, print where the judge answers, and score the best submission of whoever asks it.
+    """Create a workspace, print the judge's address, and score the best submission of an agent from outside.
 
     The run ends when the budget is spent, the agent finishes (./judge finish), or --max-time is over. The agent is not
-    sandboxed, as it is not started here; tables say that it was outside.
+    sandboxed, because it is not started here; tables mark it as outside.
     """
     given = given_options(OPTIONS, flags)
     access = OutsideAccess(listen, socket, allow_host or ())
@@ -84,28 +83,26 @@ def serve(
     if resume:
         if task or config or name or given.keys() - {"runs", "workers", "track"}:
             raise UsageError(
-                "A run is resumed as it was begun; only --workspace, where the judge answers, --workers, --runs and "
-                "--track may differ."
+                "A resumed run keeps its configuration; --resume accepts only --workspace, --listen, --socket, "
+                "--allow-host, --workers, --runs and --track."
             )
-        elsewhere = {"workers": given.get("workers"), "track": given.get("track", "")}
+        changes = {"workers": given.get("workers"), "track": given.get("track", "")}
         below = given.get("runs", DEFAULT_RUNS)
-        playing = partial(
-            resume_served, resume, announce, access, workspace=workspace, runs_directory=below, **elsewhere
-        )
+        play = partial(resume_served, resume, announce, access, workspace=workspace, runs_directory=below, **changes)
     else:
-        playing = partial(play_served, task, announce, access, name=name, workspace=workspace, config=config, **given)
-    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json)
+        play = partial(play_served, task, announce, access, name=name, workspace=workspace, config=config, **given)
+    play_and_show(play, quiet=quiet, verbose=verbose, as_json=as_json)
 
 
 def _announce(variables: Mapping[str, str], file: Path) -> None:
-    """Print how to be the agent."""
+    """Print how an agent reaches the judge."""
     err().print(f"The judge answers at {variables['EVOPOLICYGYM_INFO_URL'].removesuffix('/info')}", soft_wrap=True)
     if path := variables.get(SOCKET):
         err().print(f"through the socket {path}", soft_wrap=True, markup=False)
     err().print(f"workspace: {file.parent}", soft_wrap=True, markup=False)
     err().print("As the agent, in another shell: cd there; ./judge task; ./judge submit 0-7", markup=False)
-    err().print(f"Other programs find the judge by: source {file}", soft_wrap=True, markup=False)
+    err().print(f"Other programs get the judge's address from: source {file}", soft_wrap=True, markup=False)
 
 
 def _announce_nothing(_variables: Mapping[str, str], _file: Path) -> None:
-    """Leave the addresses to the workspace's file, where only results and errors are to be printed."""
+    """Print nothing: the workspace's file has the addresses."""

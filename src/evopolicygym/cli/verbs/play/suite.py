@@ -11,9 +11,15 @@ import typer
 from rich.text import Text
 
 from evopolicygym.api.estimate import SuiteEstimate
-from evopolicygym.cli.completion import complete_agent, complete_environment, complete_suite
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.cli.options import given_options, parse_cross, with_flags
+from evopolicygym.cli.options import (
+    complete_agent,
+    complete_environment,
+    complete_suite,
+    given_options,
+    parse_cross,
+    with_flags,
+)
 from evopolicygym.cli.output import (
     Quiet,
     Verbose,
@@ -27,9 +33,9 @@ from evopolicygym.cli.output import (
     progress_console,
     set_verbosity,
 )
-from evopolicygym.cli.pack_installation import install_packs
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
 from evopolicygym.cli.tables import show_estimate
+from evopolicygym.cli.verbs.play.packs import install_packs
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, nest_options
 from evopolicygym.runs.config import parse_duration
 from evopolicygym.runs.expected_use import expected_of_suite, load_played, refuse_over_limits
@@ -89,23 +95,21 @@ def suite(
         ),
     ] = None,
     repeats: Annotated[int | None, typer.Option(help="How many times each agent plays each environment.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Runs that play at once. Default: half as many as there are cores.")
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs that play at once. Default: half the number of cores.")] = None,
     shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Play only part I of N, each on a machine of its own.")
+        str | None, typer.Option(metavar="I/N", help="Play only part I of N, each on its own machine.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be played, and exit.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and exit.")] = False,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Print the hours, tokens and money to expect, and play nothing.")
+        bool, typer.Option("--estimate", help="Print the expected hours, tokens and cost, and play nothing.")
     ] = False,
     total_cost: Annotated[
         float | None,
-        typer.Option(help="Refuse the suite if all its runs are expected to cost more.", metavar="USD"),
+        typer.Option(help="Refuse the suite if its expected cost is higher.", metavar="USD"),
     ] = None,
     total_time: Annotated[
         str | None,
-        typer.Option(help="Refuse the suite if it is expected to take longer: 90s, 2h30m, 1d.", metavar="DURATION"),
+        typer.Option(help="Refuse the suite if its expected time is longer: 90s, 2h30m, 1d.", metavar="DURATION"),
     ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -114,10 +118,10 @@ def suite(
 ) -> None:
     """Play agents in environments, several runs at once; the same command again continues.
 
-    Exit code 1 where a run could not be finished.
+    Exit code 1 if a run was not finished.
     """
-    loud = set_verbosity(quiet=quiet, verbose=verbose)
-    of_suite = {
+    verbosity = set_verbosity(quiet=quiet, verbose=verbose)
+    suite_options = {
         "agents": [entry(text) for text in agent] if agent else None,
         "environments": environment,
         "cross": parse_cross(cross or []),
@@ -125,32 +129,32 @@ def suite(
         "jobs": jobs,
     }
     common = nest_options(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
-    given = {**common, **{name: value for name, value in of_suite.items() if value not in (None, [], {})}}
-    asked = load(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
+    given = {**common, **{name: value for name, value in suite_options.items() if value not in (None, [], {})}}
+    suite_config = load(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
     part = Shard.parse(shard) if shard else None
     try:
-        asked, planned = prepare_suite(asked, print_warning, part)
+        suite_config, planned = prepare_suite(suite_config, print_warning, part)
     except MissingPacks as missing:
-        if as_json or not missing.can_be_installed or not _answers_yes(missing):
+        if as_json or not missing.can_be_installed or not _confirm_installation(missing):
             raise
         install_packs(missing.packs)
-        asked, planned = prepare_suite(asked, print_warning, part)
-    directory = directory_of(asked)
-    if asked.common["split"] != "public" and (directory / REVEALED_FILE).exists():
-        name = asked.common["experiment"]
+        suite_config, planned = prepare_suite(suite_config, print_warning, part)
+    directory = directory_of(suite_config)
+    if suite_config.common["split"] != "public" and (directory / REVEALED_FILE).exists():
+        name = suite_config.common["experiment"]
         print_warning(f"The cases of experiment {name} were revealed, so they are no longer hidden.")
     if estimate:
-        played = load_played(Path(asked.common["runs"]))
-        show_estimate(SuiteEstimate(expected_of_suite(asked, planned, played)), as_json=as_json)
+        played = load_played(Path(suite_config.common["runs"]))
+        show_estimate(SuiteEstimate(expected_of_suite(suite_config, planned, played)), as_json=as_json)
         return
-    refuse_over_limits(asked, planned, total_cost, None if total_time is None else parse_duration(total_time))
+    refuse_over_limits(suite_config, planned, total_cost, None if total_time is None else parse_duration(total_time))
     if dry_run:
         _show_plan(list(found(planned, directory).values()), as_json=as_json)
         return
 
     @contextmanager
     def observing(results: Mapping[int, PlannedRunResult]) -> Iterator[Observer]:
-        view = SuiteView(progress_console(loud, as_json=as_json), results)
+        view = SuiteView(progress_console(verbosity, as_json=as_json), results)
 
         def observe(run: PlannedRun, update: Update) -> None:
             view.observe(run, update)
@@ -160,9 +164,9 @@ def suite(
             yield observe
 
     with interruptible():
-        results, undisturbed = play_suite(asked, planned, observing, part, command_text(sys.argv[1:]))
-    _show_end(results, directory, loud, part, as_json=as_json)
-    if not undisturbed:
+        results, was_completed = play_suite(suite_config, planned, observing, part, command_text(sys.argv[1:]))
+    _show_end(results, directory, verbosity, part, as_json=as_json)
+    if not was_completed:
         print_error("interrupted; nothing is lost. The same command continues.")
         raise typer.Exit(INTERRUPTED)
     if any(result.verdict != "finished" for result in results):
@@ -173,8 +177,8 @@ def _is_at_a_terminal() -> bool:
     return sys.stdin.isatty() and err().is_terminal
 
 
-def _answers_yes(missing: MissingPacks) -> bool:
-    """Return whether a person at the terminal wants missing packs to be installed; nobody is asked elsewhere."""
+def _confirm_installation(missing: MissingPacks) -> bool:
+    """Ask at a terminal whether to install missing packs; return False elsewhere."""
     if not _is_at_a_terminal():
         return False
     print_error(str(missing))
@@ -183,7 +187,6 @@ def _answers_yes(missing: MissingPacks) -> bool:
 
 
 def _show_plan(results: Sequence[PlannedRunResult], *, as_json: bool) -> None:
-
     if as_json:
         print_json(_as_json(results))
     else:
@@ -191,7 +194,7 @@ def _show_plan(results: Sequence[PlannedRunResult], *, as_json: bool) -> None:
 
 
 def _show_end(
-    results: Sequence[PlannedRunResult], directory: Path, loud: Verbosity, shard: Shard | None, *, as_json: bool
+    results: Sequence[PlannedRunResult], directory: Path, verbosity: Verbosity, shard: Shard | None, *, as_json: bool
 ) -> None:
     if as_json:
         print_json(_as_json(results))
@@ -199,7 +202,7 @@ def _show_end(
     out().print(score_table(results))
     if any(result.verdict != "finished" for result in results):
         out().print(failures(results))
-    if loud is not Verbosity.QUIET:
+    if verbosity is not Verbosity.QUIET:
         verb = "suites gather" if shard else "leaderboard"
         out().print(Text(f"next    evopolicygym {verb} {quote(str(directory))}", style="dim"), soft_wrap=True)
 
@@ -209,7 +212,7 @@ def _as_json(results: Sequence[PlannedRunResult]) -> list[dict[str, Any]]:
 
 
 def result_fields(result: PlannedRunResult) -> dict[str, Any]:
-    """Return what JSON says of a run."""
+    """Return a run's result as JSON."""
     run = result.planned
     return {
         "environment": run.environment,

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.completion import complete_suite
+from evopolicygym.cli.options import complete_suite
 from evopolicygym.cli.output import out, print_error, print_json, print_text
 from evopolicygym.cli.verbs.play.suite import result_fields
 from evopolicygym.core.errors import StorageError
@@ -41,15 +41,15 @@ evopolicygym suites --json | jq '.[].environments'
 """
 
 MOST_NAMED = 4
-"""Missing runs of a shard that are named."""
+"""The largest number of missing runs of a shard to name."""
 app = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, rich_markup_mode="rich", add_completion=False)
-AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON, with what is known of each task.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON, with details of each task.")]
 
 
 @app.callback()
-def suites(asked: typer.Context, as_json: AsJson = False) -> None:
-    """List the suites that come with the package; `show` says what one holds, and why its tasks are hard."""
-    if asked.invoked_subcommand:
+def suites(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the suites that ship; `show` lists the tasks of a suite and why they are hard."""
+    if context.invoked_subcommand:
         return
     loaded = {name: load(name, {}) for name in names()}
     if as_json:
@@ -57,16 +57,16 @@ def suites(asked: typer.Context, as_json: AsJson = False) -> None:
             environment: suite_task(environment)
             for environment in {name for suite in loaded.values() for name in suite.environments}
         }
-        print_json([_document(one, found, known) for one, found in loaded.items()])
+        print_json([_document(name, suite, known) for name, suite in loaded.items()])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("name", "environments", "budget", "what it is", "crossed"):
         table.add_column(heading)
-    for one, found in loaded.items():
-        levels = {knob: ", ".join(map(level_text, found.cross[knob])) for knob in found.cross}
-        budget = levels.pop("budget", str(found.common["budget"]))
-        crossed = "; ".join(f"{knob}: {shown}" for knob, shown in levels.items())
-        table.add_row(one, str(len(found.environments)), budget, Text(found.description), crossed or "-")
+    for name, suite in loaded.items():
+        levels = {knob: ", ".join(map(level_text, suite.cross[knob])) for knob in suite.cross}
+        budget = levels.pop("budget", str(suite.common["budget"]))
+        crossed = "; ".join(f"{knob}: {values}" for knob, values in levels.items())
+        table.add_row(name, str(len(suite.environments)), budget, Text(suite.description), crossed or "-")
     out().print(table)
 
 
@@ -75,20 +75,20 @@ def show(
     name: Annotated[str, typer.Argument(help="A suite's name, or a .toml file.", autocompletion=complete_suite)],
     as_json: AsJson = False,
 ) -> None:
-    """Show the tasks of a suite: of which pack each is, why it is hard, and what known policies score."""
-    found = load(name, {})
-    known = {name: suite_task(name) for name in found.environments}
+    """Show the tasks of a suite: the pack of each, why it is hard, and scores of known policies."""
+    suite = load(name, {})
+    known = {name: suite_task(name) for name in suite.environments}
     if as_json:
-        print_json(_document(name, found, known))
+        print_json(_document(name, suite, known))
         return
-    out().print(Text(found.description, "bold"))
+    out().print(Text(suite.description, "bold"))
     for task in known.values():
         limit = f"{task.max_steps} steps" if task.max_steps else ""
         out().print(Text(task.name), Text(" · ".join(filter(None, (task.pack, limit))), "dim"), soft_wrap=True)
         if task.challenge:
             kinds = ", ".join(task.challenge.kinds)
             out().print(Text(f"    {kinds}: {task.challenge.why}"), soft_wrap=True)
-        if scores := "; ".join(f"{kind} {_shown(anchor)}" for kind, anchor in _anchors(task).items()):
+        if scores := "; ".join(f"{kind} {_format_anchor(anchor)}" for kind, anchor in _anchors(task).items()):
             out().print(Text(f"    {scores} (mean ± s.e.)", "dim"), soft_wrap=True)
         if task.headroom:
             out().print(Text(f"    {_headroom(task, task.headroom)}", "dim"), soft_wrap=True)
@@ -97,12 +97,14 @@ def show(
 @app.command()
 def secret(
     experiment: Annotated[str, typer.Argument(help="The experiment, by default a suite's name.")],
-    file: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write, for you alone.")],
-    runs: Annotated[Path, typer.Option(help="Where its runs go.", metavar="DIR")] = DEFAULT_RUNS,
+    file: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write, readable only by you.")
+    ],
+    runs: Annotated[Path, typer.Option(help="The directory of its runs.", metavar="DIR")] = DEFAULT_RUNS,
 ) -> None:
-    """Write an experiment's secret into a file, for machines that play shards: EVOPOLICYGYM_SECRET_FILE names it there.
+    """Write an experiment's secret to a file for machines that play shards; set EVOPOLICYGYM_SECRET_FILE to it there.
 
-    Whoever can read it knows every hidden case.
+    Anyone who can read the file knows every hidden case.
     """
     text = share_secret(runs, experiment)
     try:
@@ -115,51 +117,49 @@ def secret(
 
 @app.command()
 def gather(
-    shards: Annotated[
-        list[Path], typer.Argument(help="Directories of shards, or one that holds them.", metavar="DIR…")
-    ],
-    runs: Annotated[Path, typer.Option(help="Where the runs are brought.", metavar="DIR")] = DEFAULT_RUNS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the runs and what is missing as JSON.")] = False,
+    shards: Annotated[list[Path], typer.Argument(help="Directories of shards, or their parent.", metavar="DIR…")],
+    runs: Annotated[Path, typer.Option(help="The directory to copy runs into.", metavar="DIR")] = DEFAULT_RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the runs and the missing ones as JSON.")] = False,
 ) -> None:
-    """Bring the finished runs of a suite's shards into one directory, each verified; name what is missing.
+    """Copy the verified finished runs of a suite's shards into one directory; list missing runs.
 
-    Exit code 1 where a run is missing, was played twice or does not verify.
+    Exit code 1 if a run is missing, was played twice or does not verify.
     """
-    found = gather_shards(shards, runs)
+    gathered = gather_shards(shards, runs)
     if as_json:
-        print_json(_gathered(found))
+        print_json(_gathered_document(gathered))
     else:
-        _show_gathered(found)
-    if not found.ok:
+        _show_gathered(gathered)
+    if not gathered.ok:
         raise typer.Exit(1)
 
 
-def _gathered(found: GatheredSuite) -> dict[str, Any]:
+def _gathered_document(gathered: GatheredSuite) -> dict[str, Any]:
     missing = [
         {"shard": str(part.shard or ""), "runs": list(map(str, part.runs)), "command": part.command}
-        for part in found.missing
+        for part in gathered.missing
     ]
     return {
-        "directory": str(found.directory),
-        "runs": list(map(result_fields, found.results)),
+        "directory": str(gathered.directory),
+        "runs": list(map(result_fields, gathered.results)),
         "missing": missing,
-        "problems": found.problems,
+        "problems": gathered.problems,
     }
 
 
-def _show_gathered(found: GatheredSuite) -> None:
-    for problem in found.problems:
+def _show_gathered(gathered: GatheredSuite) -> None:
+    for problem in gathered.problems:
         print_error(problem)
-    here = sum(item.verdict is PlannedRunVerdict.FINISHED for item in found.results)
-    out().print(Text(f"{found.directory}: {here} of {counted(len(found.results), 'run')}"), soft_wrap=True)
-    for part in found.missing:
+    here = sum(item.verdict is PlannedRunVerdict.FINISHED for item in gathered.results)
+    out().print(Text(f"{gathered.directory}: {here} of {counted(len(gathered.results), 'run')}"), soft_wrap=True)
+    for part in gathered.missing:
         whose = f" of shard {part.shard}" if part.shard else ""
         more = f"; and {len(part.runs) - MOST_NAMED} more" if len(part.runs) > MOST_NAMED else ""
         named = "; ".join(map(str, part.runs[:MOST_NAMED]))
         out().print(Text(f"missing{whose}: {counted(len(part.runs), 'run')}: {named}{more}", "yellow"), soft_wrap=True)
         out().print(Text(f"    {part.command or 'the same command plays them'}", "dim"), soft_wrap=True)
-    if found.ok:
-        out().print(Text(f"next    evopolicygym leaderboard {quote(str(found.directory))}", "dim"), soft_wrap=True)
+    if gathered.ok:
+        out().print(Text(f"next    evopolicygym leaderboard {quote(str(gathered.directory))}", "dim"), soft_wrap=True)
 
 
 def _document(name: str, suite: SuiteConfig, known: Mapping[str, SuiteTask]) -> dict[str, Any]:
@@ -171,13 +171,15 @@ def _anchors(task: SuiteTask) -> Mapping[str, Anchor]:
     return {kind: anchor for kind, anchor in kinds.items() if anchor}
 
 
-def _headroom(task: SuiteTask, found: Headroom) -> str:
-    tried = {"a first policy": found.first, "the whole budget": found.whole_budget}
+def _headroom(task: SuiteTask, headroom: Headroom) -> str:
+    tried = {"a first policy": headroom.first, "the whole budget": headroom.whole_budget}
     shares = {what: task.normalised(score) for what, score in tried.items() if score is not None}
     reached = [f"{what} {tried[what]:,g} ({share:.2f})" for what, share in shares.items() if share is not None]
-    return "; ".join([f"{found.kind}: best known {found.best_known:,g}", *reached, f"{found.seconds:g} s an episode"])
+    return "; ".join(
+        [f"{headroom.kind}: best known {headroom.best_known:,g}", *reached, f"{headroom.seconds:g} s an episode"]
+    )
 
 
-def _shown(anchor: Anchor) -> str:
+def _format_anchor(anchor: Anchor) -> str:
     rate = "" if anchor.success_rate is None else f", success {anchor.success_rate:.1%}"
     return f"{plus_minus(anchor.mean, anchor.standard_error)}{rate}"
