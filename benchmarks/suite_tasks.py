@@ -33,8 +33,8 @@ from evopolicygym.core.rollout import Episode
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.packs.installer import install
 from evopolicygym.runs.anchors import AnchorPlayer, starter_policy
-from evopolicygym.runs.asked_environment import asked_environment
-from evopolicygym.runs.suites.suite import load
+from evopolicygym.runs.environment import resolve_environment
+from evopolicygym.runs.suites.suite import load_suite
 from evopolicygym.specs import pack_catalog
 
 FEW, ALL = 2, 6
@@ -79,7 +79,7 @@ class PackInstallation:
 
 def play(name: str) -> PlayedTask:
     """Play a task in this process, which must not have played another."""
-    spec = asked_environment(name, TaskText.TERSE)[0]
+    spec = resolve_environment(name, TaskText.TERSE)[0]
     few, short = _episodes(spec, 1, FEW)
     alone, long = _episodes(spec, 1, ALL)
     beside, _ = _episodes(spec, CORES, ALL)
@@ -174,7 +174,7 @@ def main() -> int:
     if asked.task:
         sys.stdout.write(json.dumps(asdict(play(asked.task))) + "\n")
         return 0
-    environments = tuple(asked.environment or load(asked.suite, {}).environments)
+    environments = tuple(asked.environment or load_suite(asked.suite, {}).environments)
     with TemporaryDirectory() as place:
         if asked.from_nothing:
             console.print(installations_table(list(install_all(list(packs_of(environments).values()), Path(place)))))

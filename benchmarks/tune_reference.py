@@ -33,7 +33,7 @@ from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.spaces import action_reader, to_schema
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.environments.environment import Environment
-from evopolicygym.runs.asked_environment import asked_environment
+from evopolicygym.runs.environment import resolve_environment
 
 REFERENCES = Path(__file__).resolve().parent.parent / "src" / "evopolicygym" / "references"
 CHECKED_CASES = 16
@@ -120,7 +120,7 @@ def episode_return(name: str, numbers: Numbers | None, seed: int, steps: int | N
 @cache
 def asked(name: str) -> EnvironmentSpec:
     """Return what is played: an environment of ours, or a task of a pack that plays on this Python."""
-    return asked_environment(name, TaskText.FULL)[0]
+    return resolve_environment(name, TaskText.FULL)[0]
 
 
 def load(name: str, loaded: dict[str, ModuleType] = {}) -> ModuleType:  # noqa: B006 - once a process

@@ -31,7 +31,7 @@ from evopolicygym.core.spaces import action_reader, sample, to_schema
 from evopolicygym.core.task import EnvironmentSpec, PolicyContext, TaskText
 from evopolicygym.core.world import World, decode_world
 from evopolicygym.environments.environment import Environment
-from evopolicygym.runs.asked_environment import asked_environment, asked_world
+from evopolicygym.runs.environment import resolve_environment, resolve_world
 from evopolicygym.specs import catalog, pack_catalog
 
 PLAYED_BY = {"BipedalWalkerHardcore-v3": "bipedal_walker"}
@@ -81,7 +81,7 @@ def reference_act(task: str, environment: Environment) -> Act:
 
 def mean(task: str, world: World | None, who: str, cases: int, key: bytes = PUBLIC_KEY) -> Estimate:
     """Return the mean return of random or idle play, or of the reference, whose draws come from a key."""
-    spec, _ = asked_environment(task, TaskText.FULL)
+    spec, _ = resolve_environment(task, TaskText.FULL)
     spec = spec if world is None else spec.in_world(world)
     returns = []
     for seed in derive(PUBLIC_KEY, spec.name).seeds[Split.HELD_OUT][:cases]:
@@ -181,7 +181,7 @@ def main() -> None:
         case "cost":
             cost()
         case "play":
-            compare(options.task, [None, asked_world(options.task, options.world)], options.cases)
+            compare(options.task, [None, resolve_world(options.task, options.world)], options.cases)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ from evopolicygym.core.options import RUN_OPTIONS, Option
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import plus_minus
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs.suites.suite import SuiteTask, suite_task
-from evopolicygym.runs.suites.suite import load as load_suite
+from evopolicygym.runs.suites.suite import SuiteTask, load_suite, suite_task
 from evopolicygym.specs import catalog, pack_catalog
 
 DOCS = Path(__file__).parent

@@ -15,7 +15,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs.config import decode_run_config
 from evopolicygym.runs.preflight import program_sha256
-from evopolicygym.runs.suites.records import found
+from evopolicygym.runs.suites.records import find_results
 from evopolicygym.runs.suites.suite import plan
 from planned_records import lay, opened
 from records_of_runs import changed, real_document, write
@@ -61,7 +61,7 @@ def test_two_labels_of_one_script_are_two_entries(tmp_path: Path) -> None:
     agents = [{"command": ["python3", "/x/a.py"], "label": label} for label in ("one", "other")]
     first, second = plan(suite(tmp_path, agents=agents))
     root = lay(tmp_path / "runs" / "a", [opened(first)])
-    results = found([first, second], tmp_path / "runs", lambda _record: True)
+    results = find_results([first, second], tmp_path / "runs", lambda _record: True)
 
     assert (results[first.number].root, results[second.number].root) == (root, None)
 
@@ -72,7 +72,7 @@ def test_a_record_from_before_labels_is_still_the_suites(tmp_path: Path) -> None
     bare = replace(run.config.agent, label="")
     root = lay(tmp_path / "runs" / "a", [replace(opened(run), agent=bare)])
 
-    assert found([run], tmp_path / "runs", lambda _record: True)[run.number].root == root
+    assert find_results([run], tmp_path / "runs", lambda _record: True)[run.number].root == root
 
 
 def test_programs_that_differ_are_noted(tmp_path: Path) -> None:

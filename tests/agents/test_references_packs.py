@@ -9,7 +9,7 @@ from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.task import TaskText
 from evopolicygym.environments.versions import are_installed
-from evopolicygym.runs.asked_environment import asked_environment
+from evopolicygym.runs.environment import resolve_environment
 from evopolicygym.specs import pack_catalog
 from installed_packs import installed_packs
 from playground import local_executor
@@ -54,7 +54,7 @@ def mean_return(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> floa
         installed_packs(monkeypatch, pack.name)
     elif not are_installed(pack.packages):
         pytest.skip(f"{pack.extra} is not installed")
-    spec = asked_environment(name, TaskText.TERSE)[0]
+    spec = resolve_environment(name, TaskText.TERSE)[0]
     system = place / "system"
     system.mkdir()
     write_reference(name, system)

@@ -10,7 +10,7 @@ import own_pack
 from attacked import AttackedRun, attacked_run
 from evopolicygym.checks.sandbox import Attack, attacks
 from evopolicygym.core.task import EnvironmentSpec, TaskText
-from evopolicygym.runs.asked_environment import asked_environment
+from evopolicygym.runs.environment import resolve_environment
 from installed_packs import installed_packs
 
 pytestmark = pytest.mark.nightly
@@ -41,9 +41,9 @@ def _laid(pack: str, patch: pytest.MonkeyPatch) -> EnvironmentSpec:
     """Have a pack installed and return the spec of one of its tasks; skip the test where it can't be."""
     if pack == "ale":
         installed_packs(patch, pack)
-        return replace(asked_environment("ALE/Tetris-v5", TaskText.TERSE)[0], max_steps=FEW)
+        return replace(resolve_environment("ALE/Tetris-v5", TaskText.TERSE)[0], max_steps=FEW)
     own_pack.lay(patch)
-    return asked_environment("Far-v0", TaskText.TERSE)[0]
+    return resolve_environment("Far-v0", TaskText.TERSE)[0]
 
 
 @pytest.mark.parametrize("hostile", REACHING, ids=lambda one: one.id)

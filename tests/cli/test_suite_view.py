@@ -16,7 +16,7 @@ from evopolicygym.core.run import Stage
 from evopolicygym.runs.progress import RunProgress
 from evopolicygym.runs.suites.play import ProcessStarted
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
-from evopolicygym.runs.suites.suite import plan, suite_of
+from evopolicygym.runs.suites.suite import decode_suite, plan
 from places import ROOT
 from shell import Shell
 from suites import suite
@@ -185,7 +185,7 @@ def test_the_examples_in_the_docs() -> None:
     example, crossed = re.findall(
         r"```toml\n(.*?)```", (DOCS / "use" / "suites.md").read_text(encoding="utf-8"), re.DOTALL
     )
-    shown_suite = suite_of({**tomllib.loads(example), "experiment": "thinking"}, "here")
+    shown_suite = decode_suite({**tomllib.loads(example), "experiment": "thinking"}, "here")
     planned = plan(shown_suite)
 
     assert len(planned) == 27
@@ -193,7 +193,7 @@ def test_the_examples_in_the_docs() -> None:
     assert planned[2].config.agent.effort == "high"
     assert planned[2].config.agent.allowance.cost == 5.0
     assert planned[1].config.agent.allowance.cost is None
-    assert len(plan(suite_of({**tomllib.loads(crossed), "experiment": "practice"}, "here"))) == 8
+    assert len(plan(decode_suite({**tomllib.loads(crossed), "experiment": "practice"}, "here"))) == 8
 
 
 def test_levels_are_shown(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from evopolicygym.core.spaces import Box, Dict, sample
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.core.world import decode_world
 from evopolicygym.environments.environment import Environment
-from evopolicygym.runs.asked_environment import asked_environment, asked_world
+from evopolicygym.runs.environment import resolve_environment, resolve_world
 from evopolicygym.specs import catalog, pack_catalog
 from simulators import spec
 
@@ -264,8 +264,8 @@ SHIPPED_BY_PACKS = [
 )
 def test_a_world_that_ships_fits_its_task(name: str, world: str) -> None:
     """What a world changes is there in the simulator of the task that it ships with."""
-    environment, _ = asked_environment(name, TaskText.FULL)
-    found = asked_world(name, world)
+    environment, _ = resolve_environment(name, TaskText.FULL)
+    found = resolve_world(name, world)
     assert found is not None
 
     assert played(environment)[1] != played(environment.in_world(found))[1] or found.delay.observation

@@ -13,7 +13,7 @@ from evopolicygym import references
 from evopolicygym.api.outputs import export_harbor
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.export.harbor import WHEEL, constraints
-from evopolicygym.runs.suites.suite import load as load_suite
+from evopolicygym.runs.suites.suite import load_suite
 from evopolicygym.specs import catalog
 from evopolicygym.version import __version__
 from shell import Shell

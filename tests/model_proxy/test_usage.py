@@ -190,7 +190,7 @@ def meter(new_run: RunMaker) -> TurnMeter:
 
 def test_a_request_is_noted_as_it_ends(meter: TurnMeter, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is reported is in the journal when the reporter goes on, and costs no flush; after many, it waits."""
-    monkeypatch.setattr(turns, "MOST_NOTES", 3)
+    monkeypatch.setattr(turns, "MAX_NOTES", 3)
     flushes: list[int] = []
     monkeypatch.setattr(atomic.disk, "flush", flushes.append)
     for count in range(1, 6):
@@ -198,7 +198,7 @@ def test_a_request_is_noted_as_it_ends(meter: TurnMeter, monkeypatch: pytest.Mon
 
         assert len(metered(meter.session)) == min(count, 3)
     assert flushes == []
-    meter.keep()
+    meter.flush()
 
     assert (metered(meter.session)[-1].usage, len(flushes)) == ({"requests": 5}, 1)
 
@@ -222,7 +222,7 @@ def test_reports_from_several_threads(meter: TurnMeter) -> None:
         for _ in range(50):
             ledger.begin(generates=True)
             ledger.end(Usage(input=1, output=1), 0, 0.0, failed=False)
-            meter.keep()
+            meter.flush()
 
     threads = [Thread(target=asking) for _ in range(4)]
     for thread in threads:
@@ -245,8 +245,8 @@ def test_a_full_disk_is_told_by_the_run(meter: TurnMeter, monkeypatch: pytest.Mo
         patch.setattr(atomic.disk, "write", full)
         meter.report({"requests": 1})
         with pytest.raises(OSError, match="No space"):
-            meter.keep()
-    meter.keep()
+            meter.flush()
+    meter.flush()
 
     assert [note.usage for note in metered(meter.session)] == [{"requests": 1}]
 
@@ -268,6 +268,6 @@ def test_what_limits_assume_is_carried_on() -> None:
 def test_usage_of_an_agent_that_did_not_leave(meter: TurnMeter) -> None:
     """A turn that tells no usage, as its agent had to be left behind, is recorded with what was seen of it."""
     meter.report({"requests": 3, "input": 5, "output": 1})
-    outcome = turns._limited(Turn(AgentEnd.STOPPED), meter)
+    outcome = turns._apply_limits(Turn(AgentEnd.STOPPED), meter)
 
     assert outcome.usage == {"requests": 3, "input": 5, "output": 1}

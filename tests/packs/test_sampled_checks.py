@@ -13,7 +13,7 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.task import TaskText
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.runs.anchors import AnchorPlayer, starter_policy
-from evopolicygym.runs.asked_environment import asked_environment
+from evopolicygym.runs.environment import resolve_environment
 from evopolicygym.sandbox.bwrap import bwrap
 from evopolicygym.specs import pack_catalog
 from evopolicygym.specs.pack_catalog import shipped_record
@@ -58,7 +58,7 @@ def test_every_family_has_a_sample() -> None:
 def test_two_workers_play_as_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same cases come to the same episodes, whichever process of the pack plays them, and after which others."""
     installed_packs(monkeypatch, name)
-    spec = asked_environment(SAMPLES[name], TaskText.FULL, (), {})[0]
+    spec = resolve_environment(SAMPLES[name], TaskText.FULL, (), {})[0]
     spec = replace(spec, max_steps=min(spec.max_steps, STEPS))
     found = []
     for workers in (1, 2):

@@ -11,7 +11,7 @@ from benchmark_module import load
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Discrete
 from evopolicygym.core.task import Anchor, EnvironmentSpec
-from evopolicygym.runs.anchors import AnchorKind, candidates, measure_anchors, measure_repeated
+from evopolicygym.runs.anchors import AnchorKind, candidate_actions, measure_anchors, measure_repeated
 from evopolicygym.specs import catalog, pack_catalog
 from evopolicygym.specs.catalog import pack_lines, spec_lines
 from places import SUPPORT
@@ -88,8 +88,8 @@ def test_actions_that_are_tried() -> None:
     """Every other value of a Discrete is tried, and of a Box each bound of each element, and all at one bound."""
     box = Box((2,), "float32", -1.0, (1.0, float("inf")))
 
-    assert list(candidates(Discrete(3, 1), 1)) == [2, 3]
-    assert list(candidates(box, [0.0, 0.0])) == [[-1.0, -1.0], [-1.0, 0.0], [1.0, 0.0], [0.0, -1.0]]
+    assert list(candidate_actions(Discrete(3, 1), 1)) == [2, 3]
+    assert list(candidate_actions(box, [0.0, 0.0])) == [[-1.0, -1.0], [-1.0, 0.0], [1.0, 0.0], [0.0, -1.0]]
 
 
 @pytest.mark.parametrize("cases", [1, 257])

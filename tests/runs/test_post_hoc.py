@@ -16,7 +16,7 @@ from evopolicygym.records.atomic import lock_file
 from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import verify
-from evopolicygym.runs.replay import ReplayOptions, play_post_hoc, post_hoc_due
+from evopolicygym.runs.replay import ReplayOptions, missing_post_hoc, play_post_hoc
 from played_runs import PlayedRun
 from whole_runs import HELD_OUT, config, played
 
@@ -30,7 +30,7 @@ def run(run_copy: PlayedRun) -> PlayedRun:
 def test_every_other_candidate_is_played(run: PlayedRun) -> None:
     """Each checkpoint but the selected one plays every held-out case once; score and record stay as they are."""
     root, document = run.paths.root, run.paths.document.read_bytes()
-    asked, episodes = post_hoc_due(root), []
+    asked, episodes = missing_post_hoc(root), []
     count = play_post_hoc(root, lambda: episodes.append(1), ReplayOptions(2)).checkpoints
     known = read_post_hoc(run.paths)
     found = generalisation.measure(read_run(root))
@@ -44,12 +44,12 @@ def test_every_other_candidate_is_played(run: PlayedRun) -> None:
     assert found.best_other == max(estimate(one.returns).mean for one in known.values())
     assert run.paths.document.read_bytes() == document
     assert [one.name for one in verify.findings(root) if not one.ok] == []
-    assert post_hoc_due(root) == ()
+    assert missing_post_hoc(root) == ()
 
 
 def test_what_is_known_is_not_played_again(run: PlayedRun) -> None:
     """A second call, as after an interruption, plays only the checkpoints that are still due."""
-    first, *others = post_hoc_due(run.paths.root)
+    first, *others = missing_post_hoc(run.paths.root)
     known = PostHoc((0.5,) * HELD_OUT, {})
     write_post_hoc(run.paths, {first: known})
 
@@ -82,7 +82,7 @@ def test_one_at_a_time(run: PlayedRun) -> None:
 
 def test_the_verb(run: PlayedRun) -> None:
     """It takes a directory of runs, and says how many checkpoints of each were played."""
-    asked = len(post_hoc_due(run.paths.root))
+    asked = len(missing_post_hoc(run.paths.root))
     told = CliRunner().invoke(app, ["post-hoc", str(run.paths.root.parent), "--json"])
 
     assert told.exit_code == 0, told.output

@@ -18,7 +18,7 @@ from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import decode, document_text
-from evopolicygym.runs.preflight import agent_sha256, changed_program, program_sha256
+from evopolicygym.runs.preflight import agent_sha256, check_program, program_sha256
 from evopolicygym.runs.run import resume
 from fakes import TIME, opening
 from planned_records import lay
@@ -74,9 +74,9 @@ def test_a_changed_program_that_is_allowed_is_named_by_its_hash(tmp_path: Path) 
     here = program_sha256(agent.command)
     made = make(agent)
 
-    assert changed_program(tmp_path, state, made, allowed=True) == here
+    assert check_program(tmp_path, state, made, allowed=True) == here
     again = replace(state, program_changes=(RunResumed(TIME, here),))
-    assert changed_program(tmp_path, again, made, allowed=False) == ""
+    assert check_program(tmp_path, again, made, allowed=False) == ""
 
 
 def test_the_record_shows_a_changed_program(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ CROSSED = {
 @pytest.mark.parametrize("name", CROSSED)
 def test_suites_that_ship(name: str) -> None:
     """Each crosses its knob, on two environments of each family of Core16, with repeats enough for intervals."""
-    loaded = suites.load(name, {})
+    loaded = suites.load_suite(name, {})
     families = [catalog.load(one).family for one in loaded.environments]
 
     assert dict(loaded.cross) == dict([CROSSED[name]])

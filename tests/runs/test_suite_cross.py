@@ -10,7 +10,7 @@ from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
 from evopolicygym.runs.suites.cross import CROSSABLE
-from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, find_results
 from evopolicygym.runs.suites.suite import SuiteConfig, plan
 from planned_records import lay, opened
 from suites import suite
@@ -51,7 +51,7 @@ def test_no_cell_is_taken_for_another(tmp_path: Path, knob: str) -> None:
     """The record of one level's run is found for that level alone, whatever the knob is."""
     planned = plan(suite(tmp_path, "codex", cross={knob: EVERY[knob]}))
     lay(tmp_path / "records" / "run", [opened(planned[1])])
-    came = found(planned, tmp_path / "records", lambda _record: True)
+    came = find_results(planned, tmp_path / "records", lambda _record: True)
 
     assert [came[number].verdict for number in (0, 1)] == [PlannedRunVerdict.WAITING, PlannedRunVerdict.INTERRUPTED]
     assert list(came.values())[2:] == [PlannedRunResult(run) for run in planned[2:]]
@@ -61,7 +61,9 @@ def test_runs_that_were_played_without_a_cross_count(tmp_path: Path) -> None:
     """A record of exactly the same settings is a cell's, even if it was played before anything was crossed."""
     alone = plan(suite(tmp_path, "tuner", budget=6))[0]
     lay(tmp_path / "records" / "run", [opened(alone)])
-    came = found(plan(suite(tmp_path, "tuner", cross={"budget": [2, 6]})), tmp_path / "records", lambda _record: True)
+    came = find_results(
+        plan(suite(tmp_path, "tuner", cross={"budget": [2, 6]})), tmp_path / "records", lambda _record: True
+    )
 
     assert [one.verdict for one in came.values()] == [PlannedRunVerdict.WAITING, PlannedRunVerdict.INTERRUPTED]
 
@@ -83,7 +85,7 @@ def test_runs_that_were_played_without_a_cross_count(tmp_path: Path) -> None:
 def test_what_can_not_be_crossed(tmp_path: Path, cross: dict[str, Any], complaint: str) -> None:
     """A knob that there is not, or levels that can't be, are refused with what would work."""
     with pytest.raises(UsageError) as refused:
-        plan(suites.suite_of({"environments": ["cartpole"], "cross": cross, "runs": str(tmp_path)}, "mine.toml"))
+        plan(suites.decode_suite({"environments": ["cartpole"], "cross": cross, "runs": str(tmp_path)}, "mine.toml"))
 
     assert complaint in str(refused.value)
 
@@ -105,7 +107,7 @@ def test_what_can_not_be_crossed(tmp_path: Path, cross: dict[str, Any], complain
 def test_a_knob_that_is_set_besides(fields: dict[str, Any], complaint: str) -> None:
     """A knob that is crossed and set at once is refused: nobody knows which was meant."""
     with pytest.raises(UsageError) as refused:
-        suites.suite_of({"environments": ["cartpole"], **fields}, "mine.toml")
+        suites.decode_suite({"environments": ["cartpole"], **fields}, "mine.toml")
 
     assert complaint in str(refused.value)
     assert "[cross]" in str(refused.value)
@@ -115,8 +117,8 @@ def test_a_file_and_the_flag(tmp_path: Path) -> None:
     """``--cross`` overrides what a file says of a knob, crossed or not, and leaves the file's other knobs crossed."""
     file = tmp_path / "mine.toml"
     file.write_text('environments = ["cartpole"]\nfilms = 1\n[cross]\nbudget = [2, 6]\n')
-    loaded = suites.load(str(file), {"cross": parse_cross(["films=0,3"])})
-    part = suites.load(str(file), {"cross": parse_cross(["budget=6"])})
+    loaded = suites.load_suite(str(file), {"cross": parse_cross(["films=0,3"])})
+    part = suites.load_suite(str(file), {"cross": parse_cross(["budget=6"])})
 
     assert loaded.cross == {"budget": (2, 6), "films": (0, 3)}
     assert [one.config.task.budget.episodes for one in plan(part)] == [6]
@@ -150,7 +152,7 @@ def test_levels_may_be_added(tmp_path: Path) -> None:
     for levels in ([2, 6], [6, 8], [2]):
         with document.suite_lock(suite(tmp_path, "tuner", cross={"budget": levels})):
             lay(tmp_path / "smoke" / "tuner" / str(levels), [opened(plan(suite(tmp_path, "tuner"))[0])])
-    kept = document.read(tmp_path / "smoke")
+    kept = document.read_document(tmp_path / "smoke")
 
     assert kept is not None
     assert kept.cross == {"budget": (2, 6, 8)}
@@ -163,7 +165,7 @@ def test_a_suite_that_crosses_something_else(tmp_path: Path, asked: dict[str, li
         lay(tmp_path / "smoke" / "tuner" / "run", [opened(plan(suite(tmp_path, "tuner"))[0])])
 
     with pytest.raises(UsageError, match="budget"):
-        document.check(suite(tmp_path, "tuner", **({"cross": asked} if asked else {})))
+        document.check_document(suite(tmp_path, "tuner", **({"cross": asked} if asked else {})))
 
 
 def test_knobs_are_those_that_runs_of_one_experiment_may_differ_in() -> None:

@@ -19,8 +19,8 @@ from evopolicygym.core.pack import Headroom, HeadroomKind, Pack
 from evopolicygym.core.task import Anchor, TaskKind
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
-from evopolicygym.runs.suites.cross import cells
-from evopolicygym.runs.suites.play import jobs_by_default, shares
+from evopolicygym.runs.suites.cross import expand_cells
+from evopolicygym.runs.suites.play import default_jobs, split_cores
 from evopolicygym.runs.suites.suite import plan, suite_task
 from evopolicygym.specs import catalog, pack_catalog
 from shell import Shell
@@ -35,10 +35,10 @@ OWN_PYTHON = (
 CORE = [name for name in catalog.names() if catalog.load(name).family != "quick"]
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.suite_names())
 def test_every_suite_holds_what_there_is(name: str) -> None:
     """Each suite that comes with the package names environments that there are, each once, and says what it is."""
-    loaded = suites.load(name, {})
+    loaded = suites.load_suite(name, {})
     found = [suite_task(one).name for one in loaded.environments]
 
     assert found == list(dict.fromkeys(loaded.environments))
@@ -46,27 +46,27 @@ def test_every_suite_holds_what_there_is(name: str) -> None:
     assert loaded.common["experiment"] == name
 
 
-@pytest.mark.parametrize("name", [name for name in suites.names() if name not in OF_PACKS])
+@pytest.mark.parametrize("name", [name for name in suites.suite_names() if name not in OF_PACKS])
 def test_every_suite_can_be_played(name: str) -> None:
     """Each suite of specs can be planned without a simulator."""
-    loaded = suites.load(name, {})
+    loaded = suites.load_suite(name, {})
 
-    assert len(plan(loaded)) == len(loaded.environments) * len(cells(loaded.cross)) * loaded.repeats
+    assert len(plan(loaded)) == len(loaded.environments) * len(expand_cells(loaded.cross)) * loaded.repeats
 
 
 @pytest.mark.skipif(find_spec("minigrid") is None or find_spec("Box2D") is None, reason="core16 is not installed")
 def test_a_suite_of_packs_can_be_played() -> None:
     """A suite of packs that are installed beside us is planned, with the anchors that its packs hold."""
-    planned = plan(suites.load("quick4", {}))
+    planned = plan(suites.load_suite("quick4", {}))
 
-    assert [run.environment for run in planned] == list(suites.load("quick4", {}).environments)
+    assert [run.environment for run in planned] == list(suites.load_suite("quick4", {}).environments)
     assert [run for run in planned if run.config.task.environment.random_anchor is None] == []
 
 
 @pytest.mark.parametrize("name", OF_PACKS)
 def test_every_task_of_a_pack_says_why_it_is_hard(name: str) -> None:
     """Each task of a suite of packs has a text of its own, a reason why it is hard, and measured anchors."""
-    found = [suite_task(one) for one in suites.load(name, {}).environments]
+    found = [suite_task(one) for one in suites.load_suite(name, {}).environments]
     told = [pack_catalog.find(one.name) for one in found]
 
     assert [one.name for one in found if not (one.challenge and one.challenge.kinds and one.challenge.why)] == []
@@ -92,7 +92,7 @@ def test_a_score_is_a_share_of_the_way_to_the_best_known() -> None:
 
 def test_the_frontier_is_of_two_kinds() -> None:
     """Each task of it has a best known score above random and idle play; few are reached by a whole budget."""
-    found = [suite_task(one) for one in suites.load("frontier16", {}).environments]
+    found = [suite_task(one) for one in suites.load_suite("frontier16", {}).environments]
     kinds = Counter(one.headroom.kind for one in found if one.headroom)
 
     assert (len(found), kinds) == (16, {HeadroomKind.CLIMB: 3, HeadroomKind.OPEN: 13})
@@ -146,7 +146,7 @@ def test_a_dry_run_names_them_too(shell: Shell, tmp_path: Path) -> None:
 
 def test_suites_of_families_and_kinds() -> None:
     """A suite named for a family or a kind holds all of Core16 that is of it, and core16 all of that."""
-    members = {name: set(suites.load(name, {}).environments) for name in suites.names()}
+    members = {name: set(suites.load_suite(name, {}).environments) for name in suites.suite_names()}
     specs = [catalog.load(name) for name in CORE]
     families = {spec.family for spec in specs}
 
@@ -165,7 +165,7 @@ def test_what_is_given_for_all_agents(tmp_path: Path) -> None:
     common = {"model_url": "http://127.0.0.1:1", "model": "a", "limits": {"max_cost": 2.0, "max_turns": 3}}
     agents = [{"name": "neutral"}, {"name": "neutral", "model": "b", "limits": {"max_cost": 1.0}}]
     given = {"agents": agents, "runs": str(tmp_path), "environments": ["cartpole"]}
-    first, second = (run.config.agent for run in plan(suites.load("smoke", given, common)))
+    first, second = (run.config.agent for run in plan(suites.load_suite("smoke", given, common)))
 
     assert (first.model, first.allowance.cost, first.allowance.turns) == ("a", 2.0, 3)
     assert (second.model, second.allowance.cost, second.allowance.turns) == ("b", 1.0, 3)
@@ -175,7 +175,7 @@ def test_what_is_given_for_all_agents(tmp_path: Path) -> None:
 def test_unknown_suite() -> None:
     """A name that no suite has is refused with those that there are."""
     with pytest.raises(UnknownName, match=r"'smoke'.*budget_ladder, control8, core16"):
-        suites.load("smok", {})
+        suites.load_suite("smok", {})
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_unknown_suite() -> None:
 )
 def test_agents_on_the_command_line(text: str, table: dict[str, str]) -> None:
     """An agent is given with its model and effort, one from outside as well."""
-    assert suites.entry(text) == table
+    assert suites.parse_entry(text) == table
 
 
 def test_the_plan(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_mistyped_option_leaves_nothing(tmp_path: Path, words: list[str], monk
 def test_an_experiment_that_lies_elsewhere(tmp_path: Path, name: str) -> None:
     """A suite's runs lie below the directory of all runs, whatever its experiment is named."""
     with pytest.raises(UsageError):
-        document.check(suite(tmp_path, "tuner", experiment=name))
+        document.check_document(suite(tmp_path, "tuner", experiment=name))
 
 
 PRICE = {"input": 1.0, "output": 10.0}
@@ -294,7 +294,7 @@ def test_a_model_without_a_price_is_told_before_the_first_run(
         door | {"model": model, "label": f"agent {place}"} | ({"price": prices} if prices else {})
         for place, model in enumerate(models)
     ]
-    asked = suite(tmp_path, repeats=2, agents=[suites.entry("random"), *asking])
+    asked = suite(tmp_path, repeats=2, agents=[suites.parse_entry("random"), *asking])
 
     warnings = suites.validate_plan(plan(asked))
 
@@ -319,18 +319,21 @@ def opened(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"budget": 7}, "budget = 6, and 7"),
-        ({"seed": 1}, "seed = 0, and 1"),
-        ({"split": "private"}, 'split = "public", and "private"'),
-        ({"isolation": "process"}, 'isolation = "auto", and "process"'),
+        ({"budget": 7}, "budget: expected 6, as when the suite started, got 7"),
+        ({"seed": 1}, "seed: expected 0, as when the suite started, got 1"),
+        ({"split": "private"}, 'split: expected "public", as when the suite started, got "private"'),
+        ({"isolation": "process"}, 'isolation: expected "auto", as when the suite started, got "process"'),
         (
             {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 9}}]},
-            "agents.a.options.quiet_s = 5, and 9",
+            "agents.a.options.quiet_s: expected 5, as when the suite started, got 9",
         ),
-        ({"agents": [{"name": "gemini", "label": "a"}]}, 'agents.a.name = "codex", and "gemini"'),
+        (
+            {"agents": [{"name": "gemini", "label": "a"}]},
+            'agents.a.name: expected "codex", as when the suite started, got "gemini"',
+        ),
         (
             {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 5}, "limits": {"max_cost": 1.0}}]},
-            "agents.a.limits.max_cost = null, and 1.0",
+            "agents.a.limits.max_cost: expected null, as when the suite started, got 1.0",
         ),
     ],
 )
@@ -354,10 +357,10 @@ def test_a_suite_of_which_nothing_was_played(tmp_path: Path, journal: str | None
             opened(tmp_path)
             (tmp_path / "smoke" / "run" / "journal.jsonl").write_text(journal)
     asked = suite(tmp_path, "random")
-    document.check(asked)
+    document.check_document(asked)
     with document.suite_lock(asked):
         pass
-    kept = document.read(tmp_path / "smoke")
+    kept = document.read_document(tmp_path / "smoke")
 
     assert kept is not None
     assert document.configuration(asked) == document.configuration(kept)
@@ -373,7 +376,7 @@ def test_a_suite_that_has_grown(tmp_path: Path) -> None:
     for step in steps:
         with document.suite_lock(step):
             opened(tmp_path)
-    kept = document.read(tmp_path / "smoke")
+    kept = document.read_document(tmp_path / "smoke")
 
     assert kept is not None
     assert kept.environments == ("cartpole", "pendulum")
@@ -386,14 +389,14 @@ def test_a_suite_of_another_version(tmp_path: Path) -> None:
     for text, complaint in (('{"schema_version": "9", "suite": {}}', "schema version 9"), ("{", "suite.json")):
         (tmp_path / "suite.json").write_text(text)
         with pytest.raises(RecordError, match=complaint):
-            document.read(tmp_path)
+            document.read_document(tmp_path)
 
 
 @pytest.mark.parametrize("jobs", range(1, 12))
 def test_cores_are_shared_out(jobs: int) -> None:
     """Every core has its job where there are not more jobs than cores, no two jobs share one, and none has none."""
     cores = [1, 2, 5, 7, 8]
-    parts = shares(cores, jobs)
+    parts = split_cores(cores, jobs)
     used = Counter(core for part in parts for core in part)
 
     assert len(parts) == jobs
@@ -405,4 +408,4 @@ def test_cores_are_shared_out(jobs: int) -> None:
 
 def test_jobs_by_default() -> None:
     """By default half as many runs play as there are cores, never none."""
-    assert [jobs_by_default(cores) for cores in (1, 2, 3, 8, 64)] == [1, 1, 1, 4, 32]
+    assert [default_jobs(cores) for cores in (1, 2, 3, 8, 64)] == [1, 1, 1, 4, 32]

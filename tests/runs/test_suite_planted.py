@@ -9,7 +9,7 @@ import pytest
 
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs
-from evopolicygym.runs.suites.records import PlannedRunVerdict, found
+from evopolicygym.runs.suites.records import PlannedRunVerdict, find_results
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from suites import suite
 from whole_runs import played, state_kept_in
@@ -38,7 +38,7 @@ def _planned(place: Path) -> PlannedRun:
 
 def _verdict(place: Path) -> PlannedRunVerdict:
     planned = _planned(place)
-    return found([planned], place / "runs" / planned.config.experiment)[planned.number].verdict
+    return find_results([planned], place / "runs" / planned.config.experiment)[planned.number].verdict
 
 
 def _paths(place: Path) -> RunPaths:

@@ -15,7 +15,7 @@ from evopolicygym.records.reader import find_runs
 from evopolicygym.runs import verify
 from evopolicygym.runs.suites.document import suite_lock
 from evopolicygym.runs.suites.play import ProcessStarted, Suite, Update
-from evopolicygym.runs.suites.records import PlannedRunVerdict, found
+from evopolicygym.runs.suites.records import PlannedRunVerdict, find_results
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from players import EVOLVER_HALTS_AFTER, HALT
 from suites import Program, children, ended, scores, suite, wait_for
@@ -189,7 +189,7 @@ def test_runs_share_no_core(tmp_path: Path) -> None:
 
     asked = suite(tmp_path, "players:make_breaker", repeats=2, budget=2)
     with suite_lock(asked) as lock:
-        playing = Suite(found(plan(asked), tmp_path), [(cores[0],), (cores[1],)], lock)
+        playing = Suite(find_results(plan(asked), tmp_path), [(cores[0],), (cores[1],)], lock)
         undisturbed = playing.play(tmp_path / "log", observe)
 
     assert undisturbed

@@ -15,7 +15,7 @@ from evopolicygym.runs.suites.records import (
     PlannedRunResult,
     PlannedRunStopped,
     PlannedRunVerdict,
-    found,
+    find_results,
     result_of_process,
 )
 from evopolicygym.runs.suites.suite import PlannedRun, plan
@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> PlannedRun:
 
 def only(run: PlannedRun, place: Path) -> PlannedRunResult:
     """Return what is found of a planned run."""
-    return found([run], place, lambda _record: True)[run.number]
+    return find_results([run], place, lambda _record: True)[run.number]
 
 
 PAUSED: list[Event] = [AgentStarted(TIME, 0), AgentEnded(TIME, 0, AgentEnd.LIMITED.value, "come back later")]

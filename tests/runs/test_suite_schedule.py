@@ -8,10 +8,10 @@ from threading import Condition, get_ident
 import numpy as np
 import pytest
 
-from evopolicygym.runs.suites.forecast import SuiteForecast, expected_seconds, turn
 from evopolicygym.runs.suites.play import Suite
-from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
-from evopolicygym.runs.suites.suite import PlannedRun, load, plan
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, find_results
+from evopolicygym.runs.suites.schedule import SuiteForecast, expected_seconds, start_order
+from evopolicygym.runs.suites.suite import PlannedRun, load_suite, plan
 
 FIFTH = 0.2
 
@@ -75,7 +75,7 @@ def simulated(
     random = np.random.default_rng(seed)
     agents = [{"name": "codex", "model": "a"}, {"name": "codex", "model": "b"}, {"name": "tuner"}, {"name": "random"}]
     tasks = ["acrobot", "ant", "cartpole", "door_key", "half_cheetah", "parking", "pusher", "reacher"]
-    planned = plan(load("smoke", {"runs": str(place), "agents": agents, "environments": tasks, "repeats": 2}))
+    planned = plan(load_suite("smoke", {"runs": str(place), "agents": agents, "environments": tasks, "repeats": 2}))
     of_entry = {run.entry: random.lognormal(0, 1.0) for run in planned}
     of_environment = {run.environment: random.lognormal(0, 0.3) for run in planned}
     factors = {run.number: of_entry[run.entry] * of_environment[run.environment] for run in planned}
@@ -84,7 +84,7 @@ def simulated(
     }
     if known:
         seconds = {run.number: expected_seconds(run.config) for run in planned}
-    playing = SimulatedSuite(found(planned, place), [(min(os.sched_getaffinity(0)),)] * lanes, ())
+    playing = SimulatedSuite(find_results(planned, place), [(min(os.sched_getaffinity(0)),)] * lanes, ())
     playing.simulate(seconds, lanes, place / "log")
     return planned, playing.times
 
@@ -94,7 +94,7 @@ def test_cores_are_kept_busy(tmp_path: Path, lanes: int) -> None:
     """No core idles while a run waits; all have their turns, and where times are known, all end together."""
     for seed in range(3):
         planned, times = simulated(tmp_path, lanes, seed, known=seed == 0)
-        begun = [times[run.number][0] for run in sorted(planned, key=turn)]
+        begun = [times[run.number][0] for run in sorted(planned, key=start_order)]
         end, busy = max(last for _, last in times.values()), sum(last - first for first, last in times.values())
 
         assert begun == sorted(begun)

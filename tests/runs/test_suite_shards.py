@@ -19,12 +19,11 @@ from evopolicygym.records.reader import EXPERIMENT_FILE, find_runs, read_run
 from evopolicygym.runs import verify
 from evopolicygym.runs.experiment import SECRET_FILE_VARIABLE, SECRET_VARIABLE, accept_secret, begin, share_secret
 from evopolicygym.runs.suites.document import SUITE_FILE, suite_lock
-from evopolicygym.runs.suites.forecast import expected_seconds
 from evopolicygym.runs.suites.gather import GatheredSuite, gather
 from evopolicygym.runs.suites.play import play_suite, prepare_suite
 from evopolicygym.runs.suites.records import is_own
-from evopolicygym.runs.suites.shards import Shard, runs_of_shard, shard_numbers
-from evopolicygym.runs.suites.suite import load, plan
+from evopolicygym.runs.suites.schedule import Shard, expected_seconds, runs_of_shard, shard_numbers
+from evopolicygym.runs.suites.suite import load_suite, plan
 from players import EVOLVER_HALTS_AFTER, HALT
 from sameness import feedback, told
 from shell import Shell
@@ -111,7 +110,7 @@ def gathered(place: Path) -> GatheredSuite:
 def test_shards_are_parts_of_a_suite(tmp_path: Path) -> None:
     """Every run is in one shard, no shard has more than its share of an agent's, and all have as much to do."""
     agents = [{"name": "codex", "model": f"model-{number}"} for number in range(4)] + [{"name": "tuner"}]
-    planned = plan(load("core16", {"runs": str(tmp_path), "agents": agents, "repeats": 2}))
+    planned = plan(load_suite("core16", {"runs": str(tmp_path), "agents": agents, "repeats": 2}))
     for count in (1, 2, 4, 7, 16):
         parts = [runs_of_shard(planned, Shard(number, count)) for number in range(1, count + 1)]
         seconds = [sum(expected_seconds(run.config) for run in part) for part in parts]
@@ -196,7 +195,7 @@ def test_four_shards_of_a_whole_comparison(tmp_path: Path, shell: Shell) -> None
 def _planned(program: Program) -> list[Any]:
     agents = [{"name": "tuner"}, {"name": "players:make_evolver"}]
     numbers = {"repeats": 2, "budget": 6, "validation": 1, "held_out": 2}
-    whole = load("smoke", {"agents": agents, "environments": ["cartpole", "pendulum"], **numbers})
+    whole = load_suite("smoke", {"agents": agents, "environments": ["cartpole", "pendulum"], **numbers})
     return list(runs_of_shard(plan(whole), Shard.parse(program.arguments[-1])))
 
 

@@ -19,9 +19,9 @@ from evopolicygym.environments.environment import Environment
 from evopolicygym.judge.rollouts import EpisodeJobBuilder
 from evopolicygym.judge.task_text import task_text
 from evopolicygym.runs import experiment
-from evopolicygym.runs.anchors import AnchorPlayer, deal_jobs, starter_policy
-from evopolicygym.runs.asked_environment import asked_world
+from evopolicygym.runs.anchors import AnchorPlayer, build_jobs, starter_policy
 from evopolicygym.runs.config import RunConfig, resolve_run_config
+from evopolicygym.runs.environment import resolve_world
 from evopolicygym.runs.replay import ReplayedCase, ReplayOptions, replay
 from evopolicygym.runs.run import play, resume
 from evopolicygym.specs import catalog
@@ -227,21 +227,21 @@ def test_a_world_of_a_file_or_a_table(tmp_path: Path) -> None:
 def test_what_is_no_world(world: dict[str, Any], named: str) -> None:
     """A document that is no world is refused with what is wrong."""
     with pytest.raises(UsageError, match=named):
-        asked_world("reacher", world)
+        resolve_world("reacher", world)
 
 
 def test_what_can_t_be_asked(tmp_path: Path) -> None:
     """A name that a task doesn't have, a file that is none, and two limits of an action are refused."""
     with pytest.raises(UnknownName, match="standard"):
-        asked_world("reacher", "nowhere")
+        resolve_world("reacher", "nowhere")
     with pytest.raises(UsageError, match="path"):
-        asked_world("reacher", str(tmp_path / "none.toml"))
+        resolve_world("reacher", str(tmp_path / "none.toml"))
     with pytest.raises(UsageError, match="act_s"):
         resolve_run_config("reacher", None, {"world": {"act_ms": 5}, "policy_limits": {"act_s": 2}})
 
 
 def test_jobs_carry_the_draw() -> None:
     """What seeds a draw comes from the secret and the task; it is in no context that a policy is given."""
-    jobs = deal_jobs(EpisodeJobBuilder(derive(PUBLIC_KEY, "reacher"), b"secret", 0), Split.HELD_OUT, 2)
+    jobs = build_jobs(EpisodeJobBuilder(derive(PUBLIC_KEY, "reacher"), b"secret", 0), Split.HELD_OUT, 2)
 
     assert {job.world_seed for job in jobs} == {world_seed(b"secret", "reacher")}

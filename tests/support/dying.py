@@ -94,7 +94,7 @@ def play_whole_toy(root: Path) -> None:
     begun = paths.journal.exists() and bool(read(paths.journal).events)
     with RunWriter(root, None if begun else opening(task=task()), guard_beside(root)) as writer:
         if writer.state.stage is not Stage.FINISHED:
-            runs._to_the_end(writer, FakeExecutor(), Experiment("experiment", SECRET), ScriptedAgent(steps))
+            runs._play_to_end(writer, FakeExecutor(), Experiment("experiment", SECRET), ScriptedAgent(steps))
         writer.write_document()
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from evopolicygym.core.errors import RecordError
 from evopolicygym.records.atomic import lock_file
-from evopolicygym.runs.suites.suite import SuiteConfig, entry, load
+from evopolicygym.runs.suites.suite import SuiteConfig, load_suite, parse_entry
 
 TESTS = Path(__file__).parent
 PATIENCE_S = 300.0
@@ -27,7 +27,7 @@ SMALL = {"environments": ["cartpole"], "budget": 6, "validation": 1, "held_out":
 def suite(runs: Path, *agents: str, **changes: Any) -> SuiteConfig:
     """Return a small suite on cartpole."""
     small = {name: value for name, value in SMALL.items() if name not in changes.get("cross", {})}
-    return load("smoke", {**small, "runs": str(runs), "agents": [entry(one) for one in agents], **changes})
+    return load_suite("smoke", {**small, "runs": str(runs), "agents": [parse_entry(one) for one in agents], **changes})
 
 
 def wait_for(come: Callable[[], Any], what: str) -> None:

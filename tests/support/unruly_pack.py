@@ -5,7 +5,7 @@ import pytest
 import own_pack
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.packs.installation import InstalledPack
-from evopolicygym.runs.asked_environment import asked_environment
+from evopolicygym.runs.environment import resolve_environment
 
 NAME = "unruly"
 MISDEEDS = (
@@ -24,4 +24,4 @@ def lay(monkeypatch: pytest.MonkeyPatch, module: str = "unruly") -> InstalledPac
 
 def spec(gymnasium_id: str) -> EnvironmentSpec:
     """Return the spec of one of its tasks, as a run has it."""
-    return asked_environment(gymnasium_id, TaskText.TERSE)[0]
+    return resolve_environment(gymnasium_id, TaskText.TERSE)[0]

@@ -27,7 +27,7 @@ from evopolicygym.report.write import select_parts
 from evopolicygym.report.write import write_report as write_parts
 from evopolicygym.runs.bundle import WrittenBundle, bundle_runs
 from evopolicygym.runs.config import RunConfig, resolve_run_config
-from evopolicygym.runs.suites.suite import load as load_suite
+from evopolicygym.runs.suites.suite import load_suite
 from evopolicygym.viewer.site.document_cache import CacheTally
 from evopolicygym.viewer.site.pages import Pages, clear_pages, write_pages
 

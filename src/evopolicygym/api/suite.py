@@ -16,8 +16,8 @@ from evopolicygym.runs.expected_use import refuse_over_limits
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import Observer, play_suite, prepare_suite
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
-from evopolicygym.runs.suites.shards import Shard
-from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, entry, load
+from evopolicygym.runs.suites.schedule import Shard
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, load_suite, parse_entry
 
 OnSuiteEvent = Observer
 """Called with each update of a run's process, and at its end with its result."""
@@ -119,11 +119,11 @@ def _configured(
     plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
     given = {name: value for name, value in plain.items() if value is not None}
     of_suite = {
-        "agents": [entry(text) for text in agents],
+        "agents": [parse_entry(text) for text in agents],
         "environments": list(map(str, environments)),
         "cross": {knob: list(levels) for knob, levels in cross.items()},
         "repeats": repeats,
         "jobs": jobs,
     }
     of_suite = {key: value for key, value in of_suite.items() if value not in (None, [], {})}
-    return load(name, {**nest_options(COMMON_OPTIONS, given), **of_suite}, nest_options(ENTRY_OPTIONS, given))
+    return load_suite(name, {**nest_options(COMMON_OPTIONS, given), **of_suite}, nest_options(ENTRY_OPTIONS, given))

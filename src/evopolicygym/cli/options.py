@@ -37,9 +37,9 @@ def complete_agent(incomplete: str) -> list[str]:
 
 def complete_suite(incomplete: str) -> list[str]:
     """Return the names of suites that start with a text."""
-    from evopolicygym.runs.suites.suite import names
+    from evopolicygym.runs.suites.suite import suite_names
 
-    return _matches(names(), incomplete)
+    return _matches(suite_names(), incomplete)
 
 
 def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:

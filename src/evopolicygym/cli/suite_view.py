@@ -17,10 +17,10 @@ from evopolicygym.core.run import Stage
 from evopolicygym.core.text import duration, plus_minus
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.runs.progress import Clock, Pace, RunProgress
-from evopolicygym.runs.suites.cross import level_text
-from evopolicygym.runs.suites.forecast import SuiteForecast
+from evopolicygym.runs.suites.cross import format_level
 from evopolicygym.runs.suites.play import ProcessStarted, Update
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
+from evopolicygym.runs.suites.schedule import SuiteForecast
 from evopolicygym.runs.suites.suite import PlannedRun
 
 BAR_WIDTH = 40
@@ -198,7 +198,7 @@ def _crossed_options(results: Sequence[PlannedRunResult]) -> list[str]:
 
 
 def _levels(result: PlannedRunResult) -> list[str]:
-    return [level_text(level) for level in result.planned.levels.values()]
+    return [format_level(level) for level in result.planned.levels.values()]
 
 
 def _planned_action(result: PlannedRunResult) -> str:

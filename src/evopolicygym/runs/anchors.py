@@ -1,10 +1,9 @@
-"""Anchors: mean returns of known policies, to hold scores against, measured in the sandbox that any policy plays in.
+"""Anchors: mean returns of known policies for comparison with scores, measured in the same sandbox as any policy.
 
-They are *random*, *idle*, *degenerate* and *reference*, the mean return of a policy that a person wrote, where there is
-one. *Degenerate* is the action that, repeated, ends episodes early and gains by it, such as full throttle into a wall.
-It can only gain where every step costs, so it is looked for where random play and the idle action both have returns
-below zero. What is tried is each value of a Discrete, and of a Box each element at each of its bounds, and all of them
-at once.
+The anchors are *random*, *idle*, *degenerate* and *reference*, a hand-written policy that some environments have. The
+*degenerate* policy repeats an action that ends episodes early and gains by it, such as full throttle into a wall. That
+pays only if every step costs, so it is searched for only if random play and the idle action both have returns below
+zero. The search tries each value of a Discrete space; for a Box, each element at each bound, and all elements at once.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -43,47 +42,47 @@ class Policy:
         return {action!r}
 """
 AUTO = "auto"
-MOST_ACTIONS = 64
-TRIED, COMPARED = 1, 16
-"""Cases on which each action is tried, and those on which the ones that end episodes are compared. They are of
-validation, so that what is measured on held-out cases was not chosen by them."""
-FEWEST, CASES = 2, SIZES[Split.HELD_OUT]
-"""Held-out cases of which a standard error can be known, and those that an anchor is measured on by default: all."""
+MAX_ACTIONS = 64
+TRIAL_CASES, COMPARISON_CASES = 1, 16
+"""Validation cases for trying each action, and for comparing those that end episodes. Held-out cases are only for
+measuring."""
+MIN_CASES, CASES = 2, SIZES[Split.HELD_OUT]
+"""The fewest held-out cases with a standard error, and the default: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedAnchor:
-    """Whole episodes of one policy, in the order of their cases."""
+    """Complete episodes of a policy in the order of their cases."""
 
     episodes: tuple[Episode, ...]
     seconds: float
-    """Of the clock, for all of them together."""
+    """Wall time of all episodes together."""
 
 
 @dataclass(slots=True)
 class AnchorPlayer(AbstractContextManager["AnchorPlayer"]):
-    """Plays policies in one environment; its workers start when it is entered."""
+    """Plays policies in an environment; its workers start when the context is entered."""
 
     spec: EnvironmentSpec
     workers: int | None = None
-    _place: TemporaryDirectory[str] = field(default_factory=TemporaryDirectory, init=False)
+    _scratch: TemporaryDirectory[str] = field(default_factory=TemporaryDirectory, init=False)
     _executor: LocalExecutor = field(init=False)
     _played: int = field(default=0, init=False)
 
     def __enter__(self) -> Self:
-        place = Path(self._place.name)
+        directory_path = Path(self._scratch.name)
         self._executor = LocalExecutor(
-            ExecutorConfig(self.spec, Limits(), AUTO, place / "workers", place / "log", self.workers)
+            ExecutorConfig(self.spec, Limits(), AUTO, directory_path / "workers", directory_path / "log", self.workers)
         )
         return self
 
     def __exit__(self, *_: object) -> None:
         self._executor.close()
-        self._place.cleanup()
+        self._scratch.cleanup()
 
     @property
     def action_space(self) -> Space:
-        """The environment's."""
+        """The environment's action space."""
         return from_schema(self._executor.grounds.action_schema)
 
     @property
@@ -99,28 +98,27 @@ class AnchorPlayer(AbstractContextManager["AnchorPlayer"]):
         observe: Callable[[int], object] = lambda _done: None,
         key: bytes = PUBLIC_KEY,
     ) -> PlayedAnchor:
-        """Return how a policy's files do on the first cases of a split; ``observe`` is called with how many are done.
+        """Play a policy's files on the first cases of a split; ``observe`` is called with the number of episodes done.
 
-        ``key`` draws a world's parameters; the cases are always the published ones.
-
-        Raises ``UsageError`` where the policy failed.
+        The cases are always the published ones; ``key`` only draws a world's parameters. Raises ``UsageError`` if the
+        policy fails.
         """
         self._played += 1
-        directory = Path(self._place.name) / f"policy-{self._played}"
-        jobs = deal_jobs(EpisodeJobBuilder(derive(PUBLIC_KEY, self.spec.name), key, run_seed=0), split, cases)
-        begun, found = perf_counter(), list[Episode]()
+        directory = Path(self._scratch.name) / f"policy-{self._played}"
+        jobs = build_jobs(EpisodeJobBuilder(derive(PUBLIC_KEY, self.spec.name), key, run_seed=0), split, cases)
+        start, found = perf_counter(), list[Episode]()
         for episode in play_policy(self._executor, self.spec, directory, policy, jobs):
             found.append(episode)
             observe(len(found))
-        return PlayedAnchor(tuple(found), perf_counter() - begun)
+        return PlayedAnchor(tuple(found), perf_counter() - start)
 
 
 def play_policy(
     executor: Executor, spec: EnvironmentSpec, directory: Path, policy: Mapping[str, bytes], jobs: Sequence[EpisodeJob]
 ) -> Iterator[Episode]:
-    """Yield the episodes of a policy's files, which are laid into a new directory, in the order of their positions.
+    """Write a policy's files into a new directory and yield its episodes in the order of their positions.
 
-    Raises ``UsageError`` where the policy failed.
+    Raises ``UsageError`` if the policy fails.
     """
     directory.mkdir()
     for name, content in policy.items():
@@ -131,7 +129,7 @@ def play_policy(
     for job, episode in executor.play(directory, context, jobs, lambda _job, _why: None):
         if episode.failure:
             raise UsageError(
-                f"{spec.name}: a policy that holds its anchor failed in case {job.position}: {episode.failure.message}"
+                f"{spec.name}: the policy of an anchor failed in case {job.position}: {episode.failure.message}"
             )
         waiting[job.position] = episode
         while due in waiting:
@@ -142,20 +140,20 @@ def play_policy(
 def measure_world_anchors(
     executor: Executor, spec: EnvironmentSpec, job_builder: EpisodeJobBuilder, cases: int
 ) -> EnvironmentSpec:
-    """Return an environment in a world with its anchors there, measured on the first held-out cases of a run.
+    """Return an environment in a world with its anchors, measured on the first held-out cases of a run.
 
-    They are random play, the idle action and the reference policy of the standard world, where there is one; what fails
-    in this world has none. The same run in the same experiment finds the same, as ``job_builder`` deals the cases.
+    The policies are random play, the idle action and the standard world's reference policy, if any. A policy that fails
+    in this world has no anchor. Runs with the same cases in ``job_builder`` get the same anchors.
     """
-    jobs = deal_jobs(job_builder, Split.HELD_OUT, cases)
+    jobs = build_jobs(job_builder, Split.HELD_OUT, cases)
     policies = {AnchorKind.RANDOM: starter_policy(), AnchorKind.IDLE: repeating_policy(spec.idle_action)}
     if spec.name in references.names():
         policies[AnchorKind.REFERENCE] = references.files_of(spec.name)
     found: dict[AnchorKind, Anchor] = {}
-    with TemporaryDirectory(prefix="evopolicygym-anchors-") as place:
+    with TemporaryDirectory(prefix="evopolicygym-anchors-") as directory_path:
         for kind, policy in policies.items():
             with suppress(UsageError):
-                episodes = tuple(play_policy(executor, spec, Path(place, kind.value), policy, jobs))
+                episodes = tuple(play_policy(executor, spec, Path(directory_path, kind.value), policy, jobs))
                 found[kind] = _anchor(PlayedAnchor(episodes, 0.0), 1).anchor
     return replace(
         spec,
@@ -166,46 +164,46 @@ def measure_world_anchors(
 
 
 def starter_policy() -> dict[str, bytes]:
-    """Return the files of the policy that every agent starts from, which plays uniformly at random."""
+    """Return the files of the starter policy, which plays uniformly at random."""
     system = files("evopolicygym.runs") / "workspace_template" / "system"
     return {file.name: file.read_bytes() for file in system.iterdir() if file.is_file()}
 
 
 def repeating_policy(action: Any) -> dict[str, bytes]:  # noqa: ANN401 - an action as JSON has it
-    """Return the files of a policy that plays one action at every step."""
+    """Return the files of a policy that repeats an action."""
     return {"policy.py": REPEATING_POLICY.format(action=action).encode()}
 
 
-def deal_jobs(job_builder: EpisodeJobBuilder, split: Split, cases: int) -> list[EpisodeJob]:
-    """Return the jobs that play the first cases of a split and write nothing down."""
+def build_jobs(job_builder: EpisodeJobBuilder, split: Split, cases: int) -> list[EpisodeJob]:
+    """Return the jobs that play the first cases of a split without recording steps."""
     return [job_builder.job(split, index, index, None, Recording.OUTPUT) for index in range(cases)]
 
 
 def find_early_ending(player: AnchorPlayer, observe: Callable[[str], object]) -> Any | None:  # noqa: ANN401 - an action as JSON has it
-    """Return the action whose repetition ends episodes early and gains by it; None where there is none.
+    """Return the action whose repetition ends episodes early and pays best; None if there is none.
 
-    It has to return more than random play and the idle action do on the same cases; ``observe`` is called with what is
-    tried.
+    Its mean return must exceed those of random play and the idle action on the same cases. ``observe`` is called with a
+    description of each trial.
     """
     idle, found = player.spec.idle_action, []
-    for action in islice(candidates(player.action_space, idle), MOST_ACTIONS):
+    for action in islice(candidate_actions(player.action_space, idle), MAX_ACTIONS):
         observe(f"repeating {action}")
-        if _ends_early(_play_validation(player, repeating_policy(action), TRIED)):
+        if _ends_early(_play_validation(player, repeating_policy(action), TRIAL_CASES)):
             found.append(action)
     if not found:
         return None
     known = max(
-        _mean_return(_play_validation(player, policy, COMPARED))
+        _mean_return(_play_validation(player, policy, COMPARISON_CASES))
         for policy in (starter_policy(), repeating_policy(idle))
     )
-    played = [(action, _play_validation(player, repeating_policy(action), COMPARED)) for action in found]
+    played = [(action, _play_validation(player, repeating_policy(action), COMPARISON_CASES)) for action in found]
     means = [(_mean_return(episodes), action) for action, episodes in played if _ends_early(episodes)]
     best, action = max(means, key=lambda item: item[0], default=(known, None))
     return action if best > known else None
 
 
-def candidates(space: Space, idle: Any) -> Iterator[Any]:  # noqa: ANN401 - an action as JSON has it
-    """Yield the actions that are tried, as JSON has them, the idle one aside; none of other spaces than these two."""
+def candidate_actions(space: Space, idle: Any) -> Iterator[Any]:  # noqa: ANN401 - an action as JSON has it
+    """Yield the actions to try, as JSON, without the idle action; none for spaces other than Discrete and Box."""
     match space:
         case Discrete():
             yield from (value for value in range(space.start, space.start + space.n) if value != idle)
@@ -214,12 +212,12 @@ def candidates(space: Space, idle: Any) -> Iterator[Any]:  # noqa: ANN401 - an a
             for bound in (low, high):
                 if np.isfinite(bound).all():
                     yield bound.tolist()
-            at_rest = np.asarray(idle, float)
-            for place in np.ndindex(*space.shape):
+            idle_action = np.asarray(idle, float)
+            for directory_path in np.ndindex(*space.shape):
                 for bound in (low, high):
-                    if np.isfinite(bound[place]) and bound[place] != at_rest[place]:
-                        action = at_rest.copy()
-                        action[place] = bound[place]
+                    if np.isfinite(bound[directory_path]) and bound[directory_path] != idle_action[directory_path]:
+                        action = idle_action.copy()
+                        action[directory_path] = bound[directory_path]
                         yield action.tolist()
 
 
@@ -232,7 +230,7 @@ def _mean_return(episodes: tuple[Episode, ...]) -> float:
 
 
 def _ends_early(episodes: tuple[Episode, ...]) -> bool:
-    """Return whether most episodes terminated, and did so by no success."""
+    """Return whether most episodes terminated without success."""
     ended = sum(episode.terminated and not episode.success for episode in episodes)
     return 2 * ended > len(episodes)
 
@@ -245,29 +243,29 @@ class AnchorKind(StrEnum):
     IDLE = "idle"
     """The idle action at every step."""
     DEGENERATE = "degenerate"
-    """The action that, repeated, ends episodes early, where that pays."""
+    """Repeating an action that ends episodes early, if that pays."""
     REFERENCE = "reference"
-    """The policy that a person wrote (``references/``), where there is one."""
+    """The hand-written policy in ``references/``, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredAnchor:
-    """An anchor, with what its episodes took."""
+    """An anchor and the cost of its episodes."""
 
     anchor: Anchor
     mean_steps: float
     seconds: float
-    """That an episode takes on one core, as it was measured: with what else the machine had to do."""
+    """Measured seconds of an episode on one core; other load on the machine adds to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredAnchors:
-    """The anchors of one environment that were measured, by kind."""
+    """Measured anchors of an environment by kind."""
 
     spec: EnvironmentSpec
     by_kind: Mapping[AnchorKind, MeasuredAnchor]
     degenerate_policy: str = ""
-    """What the degenerate policy does, in a few words; empty where none was found to pay."""
+    """A short description of the degenerate policy; empty if none pays."""
 
 
 def measure_anchors(
@@ -277,18 +275,17 @@ def measure_anchors(
     workers: int | None = None,
     observe: Callable[[str, int], object] = lambda _what, _done: None,
 ) -> MeasuredAnchors:
-    """Measure anchors on the first held-out cases of the public split; ``observe`` is called with what is played.
+    """Measure anchors on the first held-out cases of the public split; ``observe`` is called with the progress.
 
-    Of no kinds at all it measures each that there is. For ``degenerate`` random play and the idle action are measured
-    too; it is looked for where both are below zero. Raises ``UsageError`` where there are not so many cases, or so few
-    that no standard error can be known, and where a reference is asked for that there is not.
+    ``kinds`` defaults to all that the environment has. The degenerate policy needs random play and the idle action,
+    which are then measured too. Raises ``UsageError`` for an invalid number of cases or a missing reference policy.
     """
-    if not FEWEST <= cases <= CASES:
-        raise UsageError(f"Invalid number of cases: expected {FEWEST} to {CASES}, got {cases}.")
-    wanted = _wanted(spec, kinds)
+    if not MIN_CASES <= cases <= CASES:
+        raise UsageError(f"Invalid number of cases: expected {MIN_CASES} to {CASES}, got {cases}.")
+    wanted = _resolve_kinds(spec, kinds)
     reference = references.files_of(spec.name) if AnchorKind.REFERENCE in wanted else {}
     found: dict[AnchorKind, MeasuredAnchor] = {}
-    said = ""
+    description = ""
     with AnchorPlayer(spec, workers) as player:
 
         def play(kind: AnchorKind, policy: Mapping[str, bytes]) -> None:
@@ -302,22 +299,22 @@ def measure_anchors(
         if AnchorKind.DEGENERATE in wanted and max(measured.anchor.mean for measured in found.values()) < 0:
             action = find_early_ending(player, lambda what: observe(what, 0))
             if action is not None:
-                said = f"repeats the action {action}"
+                description = f"repeats the action {action}"
                 play(AnchorKind.DEGENERATE, repeating_policy(action))
         if reference:
             play(AnchorKind.REFERENCE, reference)
-    return MeasuredAnchors(spec, found, said)
+    return MeasuredAnchors(spec, found, description)
 
 
 def measure_repeated(spec: EnvironmentSpec, action: Any, cases: int = CASES) -> Anchor:  # noqa: ANN401 - as JSON has it
-    """Return the anchor of the policy that plays one action at every step."""
+    """Return the anchor of the policy that repeats an action."""
     with AnchorPlayer(spec) as player:
         played = player.play(repeating_policy(action), Split.HELD_OUT, cases, lambda _: None)
         return _anchor(played, player.playing).anchor
 
 
-def _wanted(spec: EnvironmentSpec, kinds: Collection[AnchorKind] | None) -> set[AnchorKind]:
-    """Return the kinds to measure, those aside that there are only for some environments and nobody asked for."""
+def _resolve_kinds(spec: EnvironmentSpec, kinds: Collection[AnchorKind] | None) -> set[AnchorKind]:
+    """Return the kinds to measure: all that the environment has, or ``kinds`` and those that they need."""
     if kinds is None:
         return set(AnchorKind) - (set() if spec.name in references.names() else {AnchorKind.REFERENCE})
     needed = {AnchorKind.RANDOM, AnchorKind.IDLE} if AnchorKind.DEGENERATE in kinds else set()

@@ -1,6 +1,6 @@
-"""Which files of finished runs go into a bundle, and what none of them may name.
+"""Bundles of finished runs: the files that go into them, and the check that no file names its user or machine.
 
-A bundle holds what ``verify --replay`` needs on another machine, of runs whose cases anyone may know.
+A bundle contains what ``verify --replay`` needs on another machine. The runs' cases must be public or revealed.
 """
 
 import getpass
@@ -34,10 +34,10 @@ from evopolicygym.runs.experiment import REVEALED_FILE, ledger_of, revealed_file
 from evopolicygym.runs.verify import findings
 
 OVERLAP = 512
-"""Bytes of a piece that are looked at again with the next: a longer name isn't found where pieces meet."""
-PIECE = 1 << 20
-NOBODY = {"/", "/root", "root", "localhost", ""}
-"""Homes, users and hosts that say nothing of anyone."""
+"""Bytes of a chunk that are searched again with the next, so that names across the border are found."""
+CHUNK = 1 << 20
+COMMON_NAMES = {"/", "/root", "root", "localhost", ""}
+"""Homes, users and hosts that identify nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class WrittenBundle:
 def bundle_runs(roots: Sequence[Path], file: Path, *, allow_names: bool = False) -> WrittenBundle:
     """Write finished runs, each once, into an archive.
 
-    Raises ``UsageError`` where a run isn't finished, its cases are secret, or a file names this machine or its user,
-    unless ``allow_names``; ``RecordError`` where a run doesn't verify.
+    Raises ``UsageError`` if a run isn't finished, its cases are secret or, unless ``allow_names``, a file names this
+    machine or its user; ``RecordError`` if a run doesn't verify.
     """
     if not file.name.endswith(SUFFIXES):
         raise UsageError(f"Invalid bundle {file}: expected a name that ends in {SUFFIXES[0]}.")
@@ -60,10 +60,10 @@ def bundle_runs(roots: Sequence[Path], file: Path, *, allow_names: bool = False)
     runs: dict[str, BundledRun] = {}
     names: dict[str, str] = {}
     for root in roots:
-        record = _finished(root)
+        record = _read_finished_run(root)
         opened = record.state.opened
         identity = opened.experiment
-        name = names.setdefault(identity, _name(root, identity, names))
+        name = names.setdefault(identity, _directory_name(root, identity, names))
         below = Path(RUNS)
         path = run_directory(below, name, opened.agent.name, opened.task.environment.name, opened.run_id).as_posix()
         if path in runs:
@@ -71,11 +71,11 @@ def bundle_runs(roots: Sequence[Path], file: Path, *, allow_names: bool = False)
         runs[path] = BundledRun(path, opened.run_id, identity)
         sources[f"{RUNS}/{name}/{EXPERIMENT_FILE}"] = (json.dumps({"experiment": identity}) + "\n").encode()
         if opened.split is not SplitSource.PUBLIC:
-            sources[f"{RUNS}/{name}/{REVEALED_FILE}"] = _revealed(root, identity)
-        sources |= {f"{path}/{source.relative_to(root).as_posix()}": source for source in _files(record)}
+            sources[f"{RUNS}/{name}/{REVEALED_FILE}"] = _revealed_file(root, identity)
+        sources |= {f"{path}/{source.relative_to(root).as_posix()}": source for source in _bundled_files(record)}
     hashes = {path: _sha256(source) for path, source in sources.items()}
     if len(hashes) > MAX_FILES or sum(map(_size, sources.values())) > MAX_BYTES:
-        raise UsageError(f"Too much for a bundle: it holds {MAX_FILES:,} files and {MAX_BYTES:,} bytes at most.")
+        raise UsageError(f"Invalid bundle: expected at most {MAX_FILES:,} files and {MAX_BYTES:,} bytes; bundle fewer.")
     experiments = tuple(_experiment(identity, name, runs.values()) for identity, name in sorted(names.items()))
     index = BundleIndex(tuple(runs[path] for path in sorted(runs)), experiments, dict(sorted(hashes.items())))
     if not allow_names:
@@ -88,39 +88,39 @@ def bundle_runs(roots: Sequence[Path], file: Path, *, allow_names: bool = False)
     return WrittenBundle(file, index)
 
 
-def _finished(root: Path) -> RunRecord:
-    """Return a finished run that verifies; raise ``UsageError`` or ``RecordError`` for another."""
+def _read_finished_run(root: Path) -> RunRecord:
+    """Return a run's record; raise ``UsageError`` unless it is finished, ``RecordError`` unless it verifies."""
     record = read_run(root)
     opened = record.state.opened
     if record.state.finished is None:
         raise UsageError(f"{root} is not finished ({record.state.stage}); a bundle holds finished runs.")
     if not EXPERIMENT.fullmatch(opened.run_id):
-        raise RecordError(f"{root} has the run id {opened.run_id!r}, which is not a run's.")
+        raise RecordError(f"{root} has the invalid run id {opened.run_id!r}.")
     failed = [finding for finding in findings(root) if not finding.ok and not finding.settled_by_replay]
     if failed:
         raise RecordError(f"{root} does not verify: {failed[0].name}: {failed[0].detail}")
     return record
 
 
-def _revealed(root: Path, identity: str) -> Path:
+def _revealed_file(root: Path, identity: str) -> Path:
     file = revealed_file(root, identity)
     if file is None:
         name = experiment_name(root.resolve(), identity) or "NAME"
         raise UsageError(
-            f"The cases of {root} are still secret, so nobody else can verify it. Once no more runs are to be compared "
+            f"The cases of {root} are still secret, so nobody else can verify it. Once no more runs will be compared "
             f"on them, publish them: evopolicygym reveal {name}"
         )
     return file
 
 
-def _name(root: Path, identity: str, taken: dict[str, str]) -> str:
-    """Return what an experiment's directory is called in the bundle."""
+def _directory_name(root: Path, identity: str, used: dict[str, str]) -> str:
+    """Return the name of an experiment's directory in the bundle."""
     name = experiment_name(root.resolve(), identity)
-    return name if EXPERIMENT.fullmatch(name) and name not in taken.values() else identity
+    return name if EXPERIMENT.fullmatch(name) and name not in used.values() else identity
 
 
-def _files(record: RunRecord) -> Iterator[Path]:
-    """Yield the files of a run that its event log has hashes of, with the event log and ``run.json``."""
+def _bundled_files(record: RunRecord) -> Iterator[Path]:
+    """Yield a run's event log, ``run.json``, and the files whose hashes the event log contains."""
     state, paths = record.state, record.paths
     yield from (paths.journal, paths.document)
     if state.post_hoc and paths.post_hoc.is_file():
@@ -155,18 +155,18 @@ def _size(source: Path | bytes) -> int:
 
 
 def _refuse_names(sources: Mapping[str, Path | bytes]) -> None:
-    """Raise ``UsageError`` where a file, or its path, names this machine or its user."""
-    for what, pattern in _names():
+    """Raise ``UsageError`` if a file or its path names this machine or its user."""
+    for what, pattern in _name_patterns():
         for path, source in sources.items():
-            if pattern.search(path.encode()) or any(map(pattern.search, _pieces(source))):
+            if pattern.search(path.encode()) or any(map(pattern.search, _read_chunks(source))):
                 raise UsageError(
-                    f"{path} of the bundle holds your {what}. Its hash binds it, so it can't be changed: leave that "
-                    f"run out, or publish it as it is with --allow-names."
+                    f"{path} of the bundle contains your {what} and can't be changed without breaking its hash. Leave "
+                    f"the run out, or publish it unchanged with --allow-names."
                 )
 
 
-def _names() -> Iterator[tuple[str, re.Pattern[bytes]]]:
-    """Yield the home, the user and the host that files may not name, each as whole words."""
+def _name_patterns() -> Iterator[tuple[str, re.Pattern[bytes]]]:
+    """Yield patterns for the home directory, user and host that files must not name, as whole words."""
     found: dict[str, set[str]] = {"home directory's path": set(), "user name": set(), "host name": set()}
     with suppress(RuntimeError):
         found["home directory's path"].add(str(Path.home()))
@@ -175,21 +175,21 @@ def _names() -> Iterator[tuple[str, re.Pattern[bytes]]]:
     host = socket.gethostname()
     found["host name"] |= {host, host.partition(".")[0], os.environ.get("HOSTNAME", "")}
     for what, words in found.items():
-        spelled = {form for word in words - NOBODY for form in (word, json.dumps(word)[1:-1])}
-        if spelled:
-            alternatives = b"|".join(re.escape(word.encode(errors="surrogateescape")) for word in sorted(spelled))
+        spellings = {form for word in words - COMMON_NAMES for form in (word, json.dumps(word)[1:-1])}
+        if spellings:
+            alternatives = b"|".join(re.escape(word.encode(errors="surrogateescape")) for word in sorted(spellings))
             yield what, re.compile(rb"(?<![A-Za-z0-9_])(?:" + alternatives + rb")(?![A-Za-z0-9_])")
 
 
-def _pieces(source: Path | bytes) -> Iterator[bytes]:
-    """Yield what a text holds in overlapping pieces; nothing of a file that isn't text."""
+def _read_chunks(source: Path | bytes) -> Iterator[bytes]:
+    """Yield a text in overlapping chunks; nothing if the file is binary."""
     if isinstance(source, bytes):
         yield source
         return
     with regular_file.reader(source) as opened:
-        kept = b""
-        while piece := opened.read(PIECE):
-            if not kept and b"\0" in piece[:8192]:
+        tail = b""
+        while chunk := opened.read(CHUNK):
+            if not tail and b"\0" in chunk[:8192]:
                 return
-            yield kept + piece
-            kept = piece[-OVERLAP:]
+            yield tail + chunk
+            tail = chunk[-OVERLAP:]

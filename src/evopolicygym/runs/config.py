@@ -48,7 +48,7 @@ from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
 from evopolicygym.core.text import now, printable
 from evopolicygym.core.world import STANDARD, World
-from evopolicygym.runs.asked_environment import asked_environment, asked_world
+from evopolicygym.runs.environment import resolve_environment, resolve_world
 from evopolicygym.sandbox.levels import waivable
 from evopolicygym.sandbox.packages import normalised
 from evopolicygym.specs import catalog
@@ -162,8 +162,8 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
     seed = options["seed"]
     if not 0 <= seed <= LARGEST_SEED:
         raise UsageError(f"Invalid seed: expected an integer from 0 to {LARGEST_SEED}, got {seed}.")
-    environment, text = asked_environment(task, TaskText(options["text"]), options["imports"], options["make"])
-    if (world := asked_world(task, options["world"])) is not None:
+    environment, text = resolve_environment(task, TaskText(options["text"]), options["imports"], options["make"])
+    if (world := resolve_world(task, options["world"])) is not None:
         environment = environment.in_world(world)
     options = {**options, "text": text.value, "world": world.name if world else STANDARD}
     return RunConfig(

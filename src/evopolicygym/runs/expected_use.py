@@ -15,8 +15,8 @@ from evopolicygym.core.text import duration
 from evopolicygym.records.reader import RUN_FILES, find_runs
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.suites.document import directory_of
-from evopolicygym.runs.suites.play import jobs_by_default
-from evopolicygym.runs.suites.records import PlannedRunVerdict, found
+from evopolicygym.runs.suites.play import default_jobs
+from evopolicygym.runs.suites.records import PlannedRunVerdict, find_results
 from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig
 
 SHIPPED = ("baselines", "references")
@@ -101,7 +101,7 @@ def expected_of_suite(config: SuiteConfig, planned: Sequence[PlannedRun], played
     """Return what a prepared suite is expected to use from here on."""
     waiting = _waiting(config, planned)
     cores = len(os.sched_getaffinity(0)) if config.common["executor"] == LOCAL else 1
-    jobs = max(1, min(config.jobs or jobs_by_default(cores), len(waiting)))
+    jobs = max(1, min(config.jobs or default_jobs(cores), len(waiting)))
     return SuiteUse(tuple((run, expected_of_run(run.config, played)) for run in waiting), jobs)
 
 
@@ -168,7 +168,7 @@ def _is_set(config: SuiteConfig, name: str) -> bool:
 
 def _waiting(config: SuiteConfig, planned: Sequence[PlannedRun]) -> list[PlannedRun]:
     directory = directory_of(config)
-    results = found(planned, directory) if directory.exists() else {}
+    results = find_results(planned, directory) if directory.exists() else {}
     finished = {number for number, one in results.items() if one.verdict is PlannedRunVerdict.FINISHED}
     return [run for run in planned if run.number not in finished]
 

@@ -1,7 +1,6 @@
-"""Films of a run's episodes: recorded actions are played again before a camera, and held against the journal.
+"""Films of a run's episodes: recorded actions are replayed in front of a camera and compared with the event log.
 
-Episodes whose actions were not recorded are played again by their policy first, in the sandbox, and then filmed as the
-others. ``rollout/films/camera.py`` has the camera, ``records/films.py`` the files.
+Episodes without recorded actions are first played again by their policy in the sandbox.
 """
 
 import tempfile
@@ -36,103 +35,106 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class FilmOptions:
-    """What is to be filmed, and how."""
+    """Which episodes to film, and how."""
 
     split: Split = Split.HELD_OUT
     submission: int | None = None
-    """None for the one that was selected."""
+    """None for the selected submission."""
     cases: str = "0"
-    """Places in the submission's train episodes or in the hidden split: ``0-3,7``, or ``all``."""
+    """Indices in the submission's train episodes or in the hidden split: ``0-3,7``, or ``all``."""
     directory: Path | None = None
-    """None for ``films`` in the run's directory."""
+    """None for ``films`` in the run directory."""
     steps_per_frame: int = 1
     fps: float | None = None
     size: tuple[int, int] | None = None
     force: bool = False
-    """Make films anew that are there already."""
+    """Replace existing films."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeFilm:
-    """A film that is there now."""
+    """A film and how it was made."""
 
     path: Path
     film: Film
     was_there: bool
-    """Whether it had been made before."""
+    """Whether it existed before."""
     isolation: str = ""
-    """The level at which its policy played again for it; empty where its actions were recorded."""
+    """The isolation of the policy's replay; empty if its actions were recorded."""
 
 
 def films(
-    root: Path, wish: FilmOptions, means: ReplayOptions, advanced: Callable[[str, int, int], None]
+    root: Path, options: FilmOptions, replay_options: ReplayOptions, on_progress: Callable[[str, int, int], None]
 ) -> Iterator[MadeFilm]:
-    """Make what is wished of a run and yield each film; ``advanced`` gets an episode, its steps, and of how many.
+    """Film a run's episodes and yield each film; ``on_progress`` gets an episode's name, steps done and total steps.
 
-    Raises ``UsageError`` for what was not played, or can't be drawn here, ``EnvironmentFault`` where a renderer fails;
-    the films before it stay.
+    Raises ``UsageError`` for episodes that were not played or can't be drawn here, ``EnvironmentFault`` if a renderer
+    fails; earlier films are kept.
     """
     record = read_run(root)
     state, paths = record.state, record.paths
-    submission = _submission(state, wish)
-    hidden = wish.split is not Split.TRAIN
+    submission = _submission(state, options)
+    hidden = options.split is not Split.TRAIN
     if hidden and state.stage is not Stage.FINISHED:
         raise UsageError(
-            f"Films of {wish.split} cases need a finished run; {root} is {state.stage}. --split train films what the "
-            f"agent has seen itself."
+            f"Films of {options.split} cases need a finished run; {root} is {state.stage}. --split train films the "
+            f"agent's own episodes."
         )
-    cases, below = _cases(state, submission, wish), wish.directory or paths.films
+    cases, directory_path = _cases(state, submission, options), options.directory or paths.films
     checkpoint = submission.charged.checkpoint
-    places = {case: below / film_name(wish.split, submission.index, checkpoint, case) for case in cases}
-    there = {} if wish.force else _kept(state, wish.split, submission, places, below)
-    due = [case for case in cases if case not in there]
-    yield from (MadeFilm(places[case], film, was_there=True) for case, film in there.items())
-    if not due:
+    places = {case: directory_path / film_name(options.split, submission.index, checkpoint, case) for case in cases}
+    existing = {} if options.force else _existing_films(state, options.split, submission, places, directory_path)
+    missing = [case for case in cases if case not in existing]
+    yield from (MadeFilm(places[case], film, was_there=True) for case, film in existing.items())
+    if not missing:
         return
-    check_simulator(root, state.opened, trusted=means.trusted)
-    if wish.directory is None:
+    check_simulator(root, state.opened, trusted=replay_options.trusted)
+    if options.directory is None:
         with suppress(FileNotFoundError):
-            for _ in regular_file.below(paths.films, root):  # nothing is written through a link that lies there
+            for _ in regular_file.below(paths.films, root):  # raises if there is a link
                 pass
     variables = needed(state.opened.task.environment, pinned=is_pinned(state.opened))
-    dealt = job_builder(state, experiment.of_run(root, state.opened))
+    builder = job_builder(state, experiment.of_run(root, state.opened))
     with tempfile.TemporaryDirectory(prefix="evopolicygym-film-") as scratch:
-        unrecorded = [case for case in due if not has_steps(_files(paths, wish.split, submission, case), root)]
-        again, isolation = _played_again(root, wish.split, submission, unrecorded, Path(scratch), means)
-        for case in due:
+        unrecorded = [case for case in missing if not has_steps(_files(paths, options.split, submission, case), root)]
+        replayed, isolation = _replay_episodes(
+            root, options.split, submission, unrecorded, Path(scratch), replay_options
+        )
+        for case in missing:
             index = case if hidden else submission.charged.env_instances[case]
-            files = _files(paths, wish.split, submission, case)
-            scene = _Scene(state, wish, submission, case, dealt.cases.seed(wish.split, index), dealt.world_seed)
-            actions = Path(scratch, episode_name(case)) if case in again else files
-            film = scene.filmed(places[case], actions, variables, again.get(case), advanced)
-            yield MadeFilm(places[case], film, was_there=False, isolation=isolation if case in again else "")
+            files = _files(paths, options.split, submission, case)
+            seed = builder.cases.seed(options.split, index)
+            scene = _Scene(state, options, submission, case, seed, builder.world_seed)
+            actions = Path(scratch, episode_name(case)) if case in replayed else files
+            film = scene.film(places[case], actions, variables, replayed.get(case), on_progress)
+            yield MadeFilm(places[case], film, was_there=False, isolation=isolation if case in replayed else "")
 
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """One episode that is to be filmed."""
+    """An episode to film."""
 
     state: RunState
-    wish: FilmOptions
+    options: FilmOptions
     submission: SubmissionState
     case: int
     seed: int
     world_seed: int
 
-    def filmed(
+    def film(
         self,
         target: Path,
         actions: Path,
         variables: Mapping[str, str],
-        again: Episode | None,
-        advanced: Callable[[str, int, int], None],
+        replayed: Episode | None,
+        on_progress: Callable[[str, int, int], None],
     ) -> Film:
-        """Film it, and say whether the film shows what was recorded."""
-        recorded = _recorded(self.state, self.wish.split, self.submission, self.case)
-        expected = recorded or (again and _as_recorded(again))
+        """Film the episode and compare it with the record."""
+        recorded = _recorded_episode(self.state, self.options.split, self.submission, self.case)
+        expected = recorded or (replayed and _recorded_of(replayed))
 
         def make(part: Path) -> Film:
-            opened, wish = self.state.opened, self.wish
+            opened, options = self.state.opened, self.options
             steps, name = expected.length if expected else opened.task.environment.max_steps, f"case {self.case}"
             shot = shoot(
                 CameraOrder(
@@ -142,51 +144,53 @@ class _Scene:
                     action_schema=opened.action_schema,
                     actions=actions,
                     target=part,
-                    steps_per_frame=wish.steps_per_frame,
-                    fps=wish.fps,
-                    size=wish.size,
+                    steps_per_frame=options.steps_per_frame,
+                    fps=options.fps,
+                    size=options.size,
                     interface=opened.interface,
                     world_seed=self.world_seed,
                 ),
                 variables,
-                lambda done: advanced(name, done, steps),
+                lambda done: on_progress(name, done, steps),
             )
             seen = (shot.trajectory_sha256, shot.episode_return)
             true = expected is not None and seen == (expected.trajectory_sha256, expected.episode_return)
             return Film(
-                split=wish.split,
+                split=options.split,
                 submit_index=self.submission.index,
                 checkpoint=self.submission.charged.checkpoint,
                 case=self.case,
                 shot=shot,
                 recorded=recorded,
                 same=None if true and recorded is None else true,
-                played_again=again is not None,
+                played_again=replayed is not None,
                 doubt="" if true else _doubt(opened),
             )
 
         return write_film(target, make)
 
 
-def _kept(
-    state: RunState, split: Split, submission: SubmissionState, places: Mapping[int, Path], below: Path
+def _existing_films(
+    state: RunState, split: Split, submission: SubmissionState, places: Mapping[int, Path], directory_path: Path
 ) -> dict[int, Film]:
-    """Return the films that are there already, of the episodes as they are recorded now."""
-    found = {case: film for case, place in places.items() if (film := read_film(place, below))}
-    return {case: film for case, film in found.items() if film.recorded == _recorded(state, split, submission, case)}
+    """Return existing films that match the recorded episodes."""
+    films = {case: film for case, place in places.items() if (film := read_film(place, directory_path))}
+    return {
+        case: film for case, film in films.items() if film.recorded == _recorded_episode(state, split, submission, case)
+    }
 
 
-def _as_recorded(episode: Episode) -> RecordedEpisode:
+def _recorded_of(episode: Episode) -> RecordedEpisode:
     return RecordedEpisode(episode.length, episode.episode_return, episode.trajectory_sha256)
 
 
-def _submission(state: RunState, wish: FilmOptions) -> SubmissionState:
-    if wish.submission is not None:
-        if not 0 <= wish.submission < len(state.submissions):
+def _submission(state: RunState, options: FilmOptions) -> SubmissionState:
+    if options.submission is not None:
+        if not 0 <= options.submission < len(state.submissions):
             count = len(state.submissions)
-            known = f"0 to {count - 1}" if count else "none so far"
-            raise UsageError(f"There is no submission {wish.submission} in this run; it has: {known}.")
-        return state.submissions[wish.submission]
+            known = f"0 to {count - 1}" if count else "no submissions so far"
+            raise UsageError(f"Unknown submission {options.submission}: this run has {known}.")
+        return state.submissions[options.submission]
     if state.selected is None:
         raise UsageError(
             f"The run has selected no submission; it is {state.stage}. Name one with --submission N, and --split train."
@@ -194,49 +198,54 @@ def _submission(state: RunState, wish: FilmOptions) -> SubmissionState:
     return state.submissions[state.selected.submit_index]
 
 
-def _cases(state: RunState, submission: SubmissionState, wish: FilmOptions) -> Sequence[int]:
-    """Return the places that are asked for; raise ``UsageError`` where there are none such."""
+def _cases(state: RunState, submission: SubmissionState, options: FilmOptions) -> Sequence[int]:
+    """Return the indices to film; raise ``UsageError`` if they are invalid."""
     what = f"submission {submission.index}"
     if submission.published is None or submission not in state.candidates:
         raise UsageError(f"There is nothing to film of {what}: it is {submission.status}.")
-    count = len(submission.episodes) if wish.split is Split.TRAIN else state.cases(wish.split)
-    if wish.cases == ALL:
+    count = len(submission.episodes) if options.split is Split.TRAIN else state.cases(options.split)
+    if options.cases == ALL:
         return range(count)
     try:
-        return tuple(dict.fromkeys(parse_env_instances(wish.cases, count, count)))
+        return tuple(dict.fromkeys(parse_env_instances(options.cases, count, count)))
     except RequestRefused:
         raise UsageError(
-            f"Invalid cases {wish.cases!r}: expected numbers and ranges from 0 to {count - 1} with commas, or {ALL!r}; "
-            f"{what} has {count} {wish.split} cases."
+            f"Invalid cases {options.cases!r}: expected numbers and ranges from 0 to {count - 1} with commas, or "
+            f"{ALL!r}; {what} has {count} {options.split} cases."
         ) from None
 
 
 def _files(paths: RunPaths, split: Split, submission: SubmissionState, case: int) -> Path:
-    """Return where the run keeps an episode."""
+    """Return the directory of an episode."""
     if split is Split.TRAIN:
         return paths.train_episode(submission.index, submission.first_global_episode + case)
     return paths.hidden_episode(split, submission.charged.checkpoint, case)
 
 
-def _recorded(state: RunState, split: Split, submission: SubmissionState, case: int) -> RecordedEpisode | None:
+def _recorded_episode(state: RunState, split: Split, submission: SubmissionState, case: int) -> RecordedEpisode | None:
     hidden = state.rollout(split, submission.charged.checkpoint).episodes if split is not Split.TRAIN else ()
     episode = (hidden or submission.episodes)[case]
-    return _as_recorded(episode) if episode else None
+    return _recorded_of(episode) if episode else None
 
 
-def _played_again(
-    root: Path, split: Split, submission: SubmissionState, cases: Sequence[int], files: Path, means: ReplayOptions
+def _replay_episodes(
+    root: Path,
+    split: Split,
+    submission: SubmissionState,
+    cases: Sequence[int],
+    files: Path,
+    replay_options: ReplayOptions,
 ) -> tuple[dict[int, Episode], str]:
-    """Have the policy play what was not recorded, and its actions written; return the episodes, and at which level."""
+    """Replay episodes without recorded actions and record them; return the episodes and the isolation."""
     if not cases:
         return {}, ""
-    with open_replay(root, means) as run:
+    with open_replay(root, replay_options) as run:
         first = submission if split is Split.TRAIN else run.record.state.first_with(submission.charged.checkpoint)
         return dict(run.play(split, first, cases, files)), run.isolation
 
 
 def _doubt(opened: RunOpened) -> str:
-    """Return which versions, and which code, are others here than those that the run was played with."""
+    """Describe the versions and code that differ from the run's."""
     own = installed(opened.task.environment.pack) if opened.task.environment.pack else None
     if own:
         here = {name: version for name, version in own.versions.items() if name in opened.versions}

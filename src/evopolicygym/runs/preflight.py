@@ -1,10 +1,9 @@
-"""Checks before a run is opened, resumed or replayed, and what the run directory then says of them.
+"""Checks before a run is opened, resumed or replayed, and the values that the run directory records from them.
 
 They cover the executor and the isolation, the packages that policies may import, the agent's program and its hash, the
-price of its model, and where a run directory comes from. A run directory names programs: its agent, the command of one,
-and a simulator with its arguments. Those of a run that this user began on this machine, as its high-water mark says,
-are the user's own choice; others start only with ``--trust``. Policies don't matter here: they play in a sandbox, at an
-isolation that no run directory lowers.
+price of its model, and the origin of a run directory. A run directory names programs: its agent or the agent's command,
+and a simulator with its arguments. They start only if this user started the run on this machine, which its high-water
+mark shows, or with ``--trust``. Policies need no such check, because no run directory can weaken their sandbox.
 """
 
 import hashlib
@@ -63,9 +62,9 @@ class Policy:
     def __init__(self, obs_space, action_space, env_meta):
         pass
 """
-"""A policy that can be loaded where any module of a distribution can be imported; some bring optional ones."""
-MOST_PROGRAM_FILES, MOST_PROGRAM_BYTES = 10_000, 256 << 20
-"""What is read of a command's files and directories; a larger program has no hash."""
+"""A policy that loads if at least one module of a distribution can be imported; some modules are optional."""
+MAX_PROGRAM_FILES, MAX_PROGRAM_BYTES = 10_000, 256 << 20
+"""Limits of the files that are hashed; a larger program has no hash."""
 PRICE_SOURCE = "genai-prices"
 RATE_NAMES = {
     "input": "input_mtok",
@@ -73,13 +72,13 @@ RATE_NAMES = {
     "cached_input": "cache_read_mtok",
     "cache_write": "cache_write_mtok",
 }
-"""Names of rates here, and those of ``genai-prices``."""
+"""Names of rates, with their names in ``genai-prices``."""
 TRUST = "--trust"
-"""The option by which a user says that what a record names may be run."""
+"""The option that allows the programs of a run directory from elsewhere."""
 
 
 def refuse_unknown(config: RunConfig) -> None:
-    """Raise ``UsageError`` where a level, an executor or a tracker is named that there isn't; none is made here."""
+    """Raise ``UsageError`` if the sandbox backend, executor or tracker is unknown; none is created."""
     EXECUTORS.load(config.executor)
     refuse_unknown_tracker(config.track)
     name = named(config.isolation).backend
@@ -88,7 +87,7 @@ def refuse_unknown(config: RunConfig) -> None:
 
 
 def refuse_program(config: RunConfig, agent: Agent) -> None:
-    """Raise ``UsageError`` where an agent starts a program, and the isolation that is asked for keeps none in."""
+    """Raise ``UsageError`` if the agent starts a program that the chosen isolation can't sandbox."""
     if isinstance(agent, ProgramAgent) and agent.starts_program and named(config.isolation).backend != AUTO:
         try:
             program_sandbox(config.isolation)
@@ -97,7 +96,7 @@ def refuse_program(config: RunConfig, agent: Agent) -> None:
 
 
 def refuse_memory(config: RunConfig, agent: Agent) -> None:
-    """Raise ``UsageError`` where a run is to take independent samples, and the agent or an option doesn't allow it."""
+    """Raise ``UsageError`` if a run without memory has an unsuitable agent or option."""
     task = config.task
     if task.memory is Memory.FULL:
         return
@@ -118,7 +117,7 @@ def refuse_memory(config: RunConfig, agent: Agent) -> None:
 
 
 def refuse_open_sandbox(task: Task, isolation: str) -> None:
-    """Raise ``UsageError`` where an agent without memory could leave something to its next conversation."""
+    """Raise ``UsageError`` if an agent without memory could leave files for its next conversation."""
     if task.memory is Memory.NONE and Guarantee.PROGRAM_ENCLOSED not in guarantees(isolation):
         raise UsageError(
             f"--memory none needs a sandbox in which a program leaves no files behind; the isolation {isolation} has "
@@ -129,10 +128,10 @@ def refuse_open_sandbox(task: Task, isolation: str) -> None:
 def config_for_resume(
     opened: RunOpened, workers: int | None, executor: str, address: str, isolation: str | None = None
 ) -> RunConfig:
-    """Return the configuration to resume or replay a run with: all that results depend on is as it was.
+    """Return the configuration to resume or replay a run, unchanged in everything that affects results.
 
-    The isolation is the recorded one where none is named; a replay of somebody else's run names one. Raises
-    ``RecordError`` where what its policies may import isn't here as it was.
+    ``isolation`` defaults to the recorded one. Raises ``RecordError`` if packages that its policies may import are
+    missing or have other versions.
     """
     refuse_changed_packages(opened)
     return RunConfig(
@@ -147,16 +146,16 @@ def config_for_resume(
 
 
 def is_pinned(opened: RunOpened) -> bool:
-    """Return whether a run is played with pinned arithmetic: those from before it was pinned go on as they were."""
+    """Return whether a run has pinned arithmetic; older runs continue without it."""
     return ARITHMETIC in opened.findings
 
 
 @contextmanager
 def open_executor(config: RunConfig, scratch: Path, log: Path, secret: bytes) -> Iterator[Executor]:
-    """Make the executor that a run's options name, and close it when the context ends.
+    """Create a run's executor and close it when the context ends.
 
-    ``scratch`` is a directory that it makes and removes, ``log`` the file that simulators and sandboxes print into. An
-    interface is drawn from the experiment's ``secret``.
+    ``scratch`` is a directory that the executor creates and removes, ``log`` the file for the output of simulators and
+    sandboxes. An interface is drawn from the experiment's ``secret``.
     """
     task, level = config.task, config.task.interface
     is_standard = level is TaskInterface.STANDARD
@@ -181,23 +180,23 @@ def open_executor(config: RunConfig, scratch: Path, log: Path, secret: bytes) ->
 def cap_workers(
     workers: int | None, executor: str, on_note: Callable[[str], object], task: Task | None = None
 ) -> int | None:
-    """Return how many workers start here: at most one a core and one an episode, with a note where that is fewer.
+    """Cap the number of workers at one per core and one per episode, with a note if that is fewer.
 
-    What a cluster has is for its executor to know.
+    The executor of a cluster determines its own limit.
     """
     if workers is None or executor != LOCAL:
         return workers
     cores = len(os.sched_getaffinity(0))
     episodes = max(task.budget.episodes, task.validation_cases, task.held_out_cases) if task else cores
-    most = min(cores, episodes)
-    if workers > most:
-        why = f"{cores} cores" if most == cores else f"{episodes} episodes at once"
-        on_note(f"--workers {workers}: only {most} are started, for {why}.")
-    return min(workers, most)
+    limit = min(cores, episodes)
+    if workers > limit:
+        why = f"{cores} cores" if limit == cores else f"{episodes} episodes at once"
+        on_note(f"--workers {workers}: only {limit} are started, for {why}.")
+    return min(workers, limit)
 
 
 def refuse_packages(task: Task) -> None:
-    """Raise ``UsageError`` where policies may not import what a task names, or it isn't installed here."""
+    """Raise ``UsageError`` if a task's policy packages are not allowed or not installed."""
     spec = task.environment
     refuse_simulators(task.policy_packages, ("gymnasium", *spec.packages), hidden_modules(simulators_of(spec)))
     for name in task.policy_packages:
@@ -205,7 +204,7 @@ def refuse_packages(task: Task) -> None:
 
 
 def try_packages(task: Task, executor: Executor) -> None:
-    """Have a policy import all that a task names; raise ``UsageError`` where the sandbox doesn't let it."""
+    """Import a task's policy packages in the sandbox; raise ``UsageError`` if that fails."""
     grounds = executor.grounds
     schemas = grounds.observation_schema, grounds.action_schema
     context = PolicyContext(task.environment.name, 0, 1, 0, task.environment.max_steps, *schemas)
@@ -219,25 +218,25 @@ def try_packages(task: Task, executor: Executor) -> None:
         if error:
             raise UsageError(
                 f"Invalid policy package {name!r}: it can't be imported in the policies' sandbox (isolation "
-                f"{grounds.isolation}): {error.status}: {error.message}. A policy may ask no more of the system than "
-                f"docs/reference/security.md lists, and has {task.limits.memory_mb} MiB; leave it out."
+                f"{grounds.isolation}): {error.status}: {error.message}. docs/reference/security.md lists the "
+                f"allowed system calls; the memory limit is {task.limits.memory_mb} MiB. Leave the package out."
             )
 
 
 def refuse_changed_packages(opened: RunOpened) -> None:
-    """Raise ``RecordError`` where what a run's policies may import is missing here, or of another version."""
+    """Raise ``RecordError`` if a run's policy package is missing here or has another version."""
     for name in opened.task.policy_packages:
-        then, here = opened.versions.get(name, "?"), installed_version(name)
-        if here != then:
+        recorded, here = opened.versions.get(name, "?"), installed_version(name)
+        if here != recorded:
             found = f"here is {here}" if here else "it is not installed here"
             raise RecordError(
-                f"The run's policies may import {name} {then}, and {found}: what they play would not be the same. "
-                f"Install {name}=={then} to go on or to play it again."
+                f"The run's policies may import {name} {recorded}, and {found}: what they play would not be the same. "
+                f"Install {name}=={recorded} to go on or to play it again."
             )
 
 
 def agent_sha256(config: AgentConfig, agent: Agent) -> str:
-    """Return the hash of what an agent is; empty where it comes with this package, or its source is not known."""
+    """Return the hash of an agent's program or source; empty for shipped agents and unknown sources."""
     if isinstance(agent, FunctionAgent):
         return _source_sha256(agent.function)
     if ":" in config.name:
@@ -245,19 +244,19 @@ def agent_sha256(config: AgentConfig, agent: Agent) -> str:
     return program_sha256(config.command)
 
 
-def changed_program(root: Path, state: RunState, agent: Agent, *, allowed: bool) -> str:
-    """Return the hash of an agent's program where it isn't the one that the run was played with; else an empty text.
+def check_program(root: Path, state: RunState, agent: Agent, *, allowed: bool) -> str:
+    """Return the hash of an agent's program if it changed since the run; otherwise an empty text.
 
-    Raises ``UsageError`` where it isn't, and that is not ``allowed``.
+    Raises ``UsageError`` if it changed without being ``allowed``, or is missing.
     """
     config, here = state.opened.agent, agent_sha256(state.opened.agent, agent)
     if not state.program_sha256 or here == state.program_sha256:
         return ""
     if here and allowed:
         return here
-    gone = [word for word in config.command if Path(word).is_absolute() and not Path(word).exists()]
-    if gone:
-        raise UsageError(f"The agent's program is missing: {gone[0]} does not exist. Put it back, then resume the run.")
+    missing = [word for word in config.command if Path(word).is_absolute() and not Path(word).exists()]
+    if missing:
+        raise UsageError(f"The agent's program is missing: {missing[0]} does not exist. Restore it, then resume.")
     if not here:
         raise UsageError(
             f"The source of the agent {config.entry!r} can't be read, so it can't be compared with the one that the "
@@ -271,32 +270,30 @@ def changed_program(root: Path, state: RunState, agent: Agent, *, allowed: bool)
 
 
 def program_sha256(command: Sequence[str]) -> str:
-    """Return the SHA-256 of the files that a command names by absolute path, and of those in directories that it names.
+    """Return the SHA-256 of files and directories that a command names by absolute path, and of its scripts' imports.
 
-    What its scripts import from beside them is part of it.
-
-    Empty where it names none, where they are too many or too large, or where one can't be read.
+    Empty if it names none, if they are too many or too large, or if one can't be read.
     """
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
         named = [Path(word) for word in command if Path(word).is_absolute()]
         files = [file for root in (*named, *modules_beside(command)) for file in _program_files(root)]
         if (
             not files
-            or len(files) > MOST_PROGRAM_FILES
-            or sum(path.stat().st_size for _, path in files) > MOST_PROGRAM_BYTES
+            or len(files) > MAX_PROGRAM_FILES
+            or sum(path.stat().st_size for _, path in files) > MAX_PROGRAM_BYTES
         ):
             return ""
         for place, path in files:
             content = path.read_bytes()
-            whole.update(f"{place}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+            digest.update(f"{place}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
     except OSError:
         return ""
-    return whole.hexdigest()
+    return digest.hexdigest()
 
 
 def _source_sha256(source: object) -> str:
-    """Return the hash of a function's or a module's source; empty where Python knows none, as at a prompt."""
+    """Return the hash of a function's or module's source; empty if there is none, as at a prompt."""
     try:
         return hashlib.sha256(inspect.getsource(source).encode()).hexdigest()  # type: ignore[arg-type] # or TypeError
     except (OSError, TypeError):
@@ -304,7 +301,7 @@ def _source_sha256(source: object) -> str:
 
 
 def _program_files(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield files in order, each with its place below the one that was named; not what Python compiled of them."""
+    """Yield files in order with their paths below ``root``, without compiled Python files."""
     if root.is_file():
         yield root.name, root
     for path in sorted(root.rglob("*")) if root.is_dir() else ():
@@ -312,11 +309,10 @@ def _program_files(root: Path) -> Iterator[tuple[str, Path]]:
             yield path.relative_to(root).as_posix(), path
 
 
-def price_of(config: RunConfig, agent: Agent) -> PriceSnapshot | None:
-    """Return what a run's model costs; None where that is not known.
+def resolve_price(config: RunConfig, agent: Agent) -> PriceSnapshot | None:
+    """Return the price of a run's model; None if it is unknown.
 
-    Raises ``UsageError`` where a limit is asked for that can't be kept: of cost or tokens for an agent without a
-    model proxy, of cost without a price.
+    Raises ``UsageError`` for limits that can't be enforced: cost or tokens without a model proxy, cost without a price.
     """
     url, allowance = _model_url(agent), config.agent.allowance
     if not url:
@@ -336,8 +332,8 @@ def price_of(config: RunConfig, agent: Agent) -> PriceSnapshot | None:
     return price
 
 
-def unpriced(agent: AgentConfig, price: PriceSnapshot | None) -> str:
-    """Return a warning where an agent asks a model whose price is not known; else nothing."""
+def missing_price_warning(agent: AgentConfig, price: PriceSnapshot | None) -> str:
+    """Return a warning if the price of an agent's model is unknown; otherwise an empty text."""
     if price or not _model_url(make(agent)):
         return ""
     return (
@@ -347,7 +343,7 @@ def unpriced(agent: AgentConfig, price: PriceSnapshot | None) -> str:
 
 
 def look_up_price(model: str, url: str) -> PriceSnapshot | None:
-    """Return the price of a model at a server as ``genai-prices`` has it; None where it doesn't, or isn't installed."""
+    """Return a model's price at a server from ``genai-prices``; None if unknown or not installed."""
     try:
         from genai_prices.data_snapshot import get_snapshot
     except ModuleNotFoundError:
@@ -360,61 +356,60 @@ def look_up_price(model: str, url: str) -> PriceSnapshot | None:
 
 
 def _model_url(agent: Agent) -> str:
-    """Return where an agent's model is asked, through a proxy that counts; empty for an agent without one."""
+    """Return the URL of an agent's model behind the proxy; empty for an agent without one."""
     return str(getattr(agent, "model_url", ""))
 
 
-def _price_snapshot(model: str, prices: Any) -> PriceSnapshot | None:  # noqa: ANN401 - another distribution's, of any version
+def _price_snapshot(model: str, prices: Any) -> PriceSnapshot | None:  # noqa: ANN401 - depends on the version of genai-prices
     named = {name: getattr(prices, attribute, None) for name, attribute in RATE_NAMES.items()}
     if named["input"] is None or named["output"] is None:
         return None
-    steps = sorted({tier.start for price in named.values() for tier in getattr(price, "tiers", ())})
-    tiers = tuple(Tier(above, _rates(named, above)) for above in steps)
+    thresholds = sorted({tier.start for price in named.values() for tier in getattr(price, "tiers", ())})
+    tiers = tuple(Tier(above, _rates(named, above)) for above in thresholds)
     return PriceSnapshot(model, f"{PRICE_SOURCE} {version(PRICE_SOURCE)}", now(), _rates(named, None), tiers)
 
 
 def _rates(named: dict[str, Any], above: int | None) -> Rates:
-    """Return the rates below all tiers, or those that hold above so many tokens."""
+    """Return the rates below all tiers, or those above a number of tokens."""
     rates: dict[str, float] = {}
     for name, price in named.items():
         if price is not None:
-            fitting = [tier.price for tier in getattr(price, "tiers", ()) if above is not None and tier.start <= above]
-            rates[name] = float(fitting[-1] if fitting else getattr(price, "base", price))
+            prices = [tier.price for tier in getattr(price, "tiers", ()) if above is not None and tier.start <= above]
+            rates[name] = float(prices[-1] if prices else getattr(price, "base", price))
     return Rates(**rates)
 
 
 def check_agent(root: Path, opened: RunOpened, *, trusted: bool) -> None:
-    """Raise ``UsageError`` where resuming a run would start what somebody else named, and nobody has allowed that."""
+    """Raise ``UsageError`` if resuming a run would start a program that someone else named, unless trusted."""
     if trusted or rollback_guard.has_mark(root):
         return
     agent = opened.agent
     command = f", which runs the command: {shlex.join(agent.command)}" if agent.command else ""
     raise UsageError(
-        f"{root} was not begun on this machine by this user. Resuming it would "
-        f"start its agent {printable(agent.name)!r}{printable(command)}; isolation {printable(opened.isolation)!r}, "
-        f"environment {_describe_environment(opened.task.environment)}. If you trust whoever made it, add {TRUST}. "
-        f"To look at it without starting anything: show, verify, diagnose, view."
+        f"{root} was not started on this machine by this user. Resuming it would start its agent "
+        f" {printable(agent.name)!r}{printable(command)}; isolation {printable(opened.isolation)!r}, "
+        f"environment {_describe_environment(opened.task.environment)}. If you trust its author, add {TRUST}. "
+        f"To read it without starting anything: show, verify, diagnose, view."
     )
 
 
 def check_simulator(root: Path, opened: RunOpened, *, trusted: bool) -> None:
-    """Raise ``UsageError`` where playing a record's cases would run a simulator that is not known here.
+    """Raise ``UsageError`` if playing a record's cases would run an unknown simulator, unless trusted.
 
-    A spec may import any module that is installed, and hand it anything.
+    A spec can import any installed module and pass any arguments to it.
     """
     spec = opened.task.environment
     if trusted or _is_known_environment(spec) or rollback_guard.is_own_run(root):
         return
     raise UsageError(
-        f"{root} was played on an environment of its own, {_describe_environment(spec)}, which is not among those that "
-        f"are known here (evopolicygym environments, evopolicygym packs), and the run was not begun on this machine by "
-        f"this user. To play its cases would run that simulator with your rights. If you trust whoever made it, add "
-        f"{TRUST}."
+        f"{root} was played on the environment {_describe_environment(spec)}, which is unknown here (evopolicygym "
+        f"environments, evopolicygym packs), and the run was not started on this machine by this user. Playing its "
+        f"cases would run that simulator with your rights. If you trust its author, add {TRUST}."
     )
 
 
 def _is_known_environment(spec: EnvironmentSpec) -> bool:
-    """Return whether a spec has the same code run, with the same arguments, as what has its name here."""
+    """Return whether a spec runs the same code with the same arguments as the known environment of its name."""
     if spec.name in catalog.names():
         return _simulator_arguments(spec) == _simulator_arguments(catalog.load(spec.name))
     found = pack_catalog.find_listed(spec.name)
@@ -422,7 +417,7 @@ def _is_known_environment(spec: EnvironmentSpec) -> bool:
 
 
 def _simulator_arguments(spec: EnvironmentSpec) -> tuple[Any, ...]:
-    """Return all that decides which code runs, on which Python, and with which arguments."""
+    """Return what determines the code that runs, its Python and its arguments."""
     return spec.id, spec.imports, spec.arguments, spec.pack
 
 

@@ -1,9 +1,8 @@
-"""Replays of a finished run: its hidden cases for a verdict on the score, and further checkpoints after the score.
+"""Replays of a finished run: its hidden cases for a verdict on the score, and post-hoc evaluation of other checkpoints.
 
-They play in the strongest sandbox here: results don't depend on the isolation, so the one that the run directory names
-has no say, as one from elsewhere could name none. No replay changes the score. Post-hoc evaluation plays the held-out
-cases with the checkpoints that were not selected and keeps the results checkpoint by checkpoint, so that an
-interruption costs one of them.
+Replays use the strongest sandbox available, because results don't depend on it and a run directory from elsewhere could
+name none. No replay changes the score. Post-hoc evaluation plays the held-out cases with the checkpoints that were not
+selected and saves each checkpoint's results, so that an interruption loses at most one.
 """
 
 import tempfile
@@ -38,29 +37,30 @@ from evopolicygym.specs.catalog import import_from
 
 @dataclass(frozen=True, slots=True)
 class ReplaySession:
-    """A finished run, ready to be played on."""
+    """A finished run with an open executor."""
 
     record: RunRecord
     isolation: str
-    """The level at which it is played now."""
+    """The isolation of the replay."""
     _executor: Executor
     _job_builder: EpisodeJobBuilder
     reasons: tuple[str, ...] = ()
-    """Why the same case may play otherwise here, in words: by what was computed then, and is now."""
+    """Why the same case may play differently here: differences of arithmetic."""
     other_versions: tuple[str, ...] = ()
-    """How versions and the simulator's code here differ from the run's, in words; only where that was allowed."""
+    """How versions and the simulator's code differ from the run's, if that was allowed."""
 
     def hidden(self, split: Split, checkpoint: str) -> Iterator[tuple[int, Episode]]:
-        """Yield the index of every case of a hidden split, in any order, with what a checkpoint makes of it."""
+        """Play a checkpoint on a hidden split and yield each case's index and episode, in any order."""
         state = self.record.state
         return self.play(split, state.first_with(checkpoint), range(state.cases(split)))
 
     def play(
         self, split: Split, submission: SubmissionState, cases: Iterable[int], files: Path | None = None
     ) -> Iterator[tuple[int, Episode]]:
-        """Yield what a submission's checkpoint makes of cases, by their places in its train episodes or in the split.
+        """Play a submission's checkpoint and yield each case's index and episode.
 
-        Where ``files`` is given, each episode's actions are written into a directory below it.
+        ``cases`` are indices into its train episodes or the hidden split. With ``files``, each episode's actions are
+        recorded in a directory below it.
         """
         recording = Recording.ACTIONS if files else Recording.OUTPUT
         checkpoint, named = submission.charged.checkpoint, submission.charged.env_instances
@@ -81,37 +81,37 @@ class ReplaySession:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How a finished run's cases are played again: with which workers and isolation. Results depend on none of it."""
+    """Workers, executor and isolation of a replay; results don't depend on them."""
 
     workers: int | None = None
     executor: str = LOCAL
     address: str = ""
-    """Of the executor's cluster."""
+    """The address of the executor's cluster."""
     isolation: str = AUTO
     trusted: bool = False
-    """Whether a simulator that is not known here may be run."""
+    """Whether an unknown simulator may run."""
 
 
 @contextmanager
-def open_replay(root: Path, means: ReplayOptions, *, any_versions: bool = False) -> Iterator[ReplaySession]:
-    """Open a run's executor once more.
+def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = False) -> Iterator[ReplaySession]:
+    """Open an executor to replay a run.
 
-    Raises ``UsageError`` where nothing was selected, the secret is neither here nor revealed, or a simulator would run
-    that is not known here, ``RecordError`` where the protocol, or without ``any_versions`` a version, is not the run's.
+    Raises ``UsageError`` if nothing was selected, the secret is neither here nor revealed, or the simulator is unknown
+    here, ``RecordError`` if the protocol or, without ``any_versions``, a version differs from the run's.
     """
     record = read_run(root.resolve())
     state = record.state
     if state.stage is not Stage.FINISHED or state.selected is None:
         raise UsageError(f"{root} has no scored checkpoint to play again; it is {state.stage}.")
     owner = experiment.of_run(root, state.opened)
-    check_simulator(root, state.opened, trusted=means.trusted)
+    check_simulator(root, state.opened, trusted=options.trusted)
     import_from(Path.cwd(), state.opened.task.environment)
-    config = config_for_resume(state.opened, means.workers, means.executor, means.address, means.isolation)
+    config = config_for_resume(state.opened, options.workers, options.executor, options.address, options.isolation)
     refuse_unknown(config)
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:
-        place = Path(scratch)
+        scratch_path = Path(scratch)
         with open_executor(
-            config, place / "workers", place / "simulators.log", owner.key(state.opened.split)
+            config, scratch_path / "workers", scratch_path / "simulators.log", owner.key(state.opened.split)
         ) as executor:
             if any_versions:
                 check_protocol(state.opened)
@@ -124,13 +124,13 @@ def open_replay(root: Path, means: ReplayOptions, *, any_versions: bool = False)
                 executor.grounds.isolation,
                 executor,
                 job_builder(state, owner),
-                _reasons(state.opened, executor),
+                _arithmetic_differences(state.opened, executor),
                 others,
             )
 
 
-def _reasons(opened: RunOpened, executor: Executor) -> tuple[str, ...]:
-    """Return in words how arithmetic was, or may have been, another when the run was played."""
+def _arithmetic_differences(opened: RunOpened, executor: Executor) -> tuple[str, ...]:
+    """Describe how arithmetic differs, or may differ, from the run's."""
     then, now = opened.findings.get(ARITHMETIC), executor.grounds.findings.get(ARITHMETIC, "not known")
     if then is None:
         return ("it was recorded before arithmetic was the same on every processor",)
@@ -138,66 +138,65 @@ def _reasons(opened: RunOpened, executor: Executor) -> tuple[str, ...]:
 
 
 def intact_checkpoint(record: RunRecord, checkpoint: str) -> Path:
-    """Return where a checkpoint lies, whose content is what its name says; raise ``RecordError`` where it isn't."""
-    place = record.paths.checkpoint(checkpoint)
+    """Return a checkpoint's path; raise ``RecordError`` if its content doesn't match its name."""
+    scratch_path = record.paths.checkpoint(checkpoint)
     try:
-        found = name_of(place, record.paths.root)
+        found = name_of(scratch_path, record.paths.root)
     except FileNotFoundError as error:
-        raise RecordError(f"{place} can't be played: it is not in the record.") from error
+        raise RecordError(f"{scratch_path} can't be played: it is not in the record.") from error
     if found != checkpoint:
-        raise RecordError(f"{place} can't be played: its content is not what its name says.")
-    return place
+        raise RecordError(f"{scratch_path} can't be played: its content doesn't match its name.")
+    return scratch_path
 
 
 class Verdict(StrEnum):
-    """What a replay says of a score."""
+    """The verdict of a replay on a score."""
 
     SAME = "same"
-    """Every trajectory is the recorded one, bit for bit."""
+    """Every trajectory equals the recorded one, bit for bit."""
     ROUNDING = "rounding"
-    """The record was made by other arithmetic or versions, and no return differs by more than rounding."""
+    """The record was made with other arithmetic or versions, and returns differ only by rounding."""
     DIFFERENT = "different"
-    """Anything else: the record was changed, or rounding grew, as it does in simulators that are chaotic."""
+    """Anything else: the record was changed, or a chaotic simulator amplified rounding."""
 
 
 ROUNDING = 1e-4
-"""The largest difference that is called rounding: as a share of the return, as it is for returns below 1. A record that
-was changed by less can't be distinguished from one of another processor; its score would be the same."""
-MOST_NAMED = 8
-"""Cases that are named."""
+"""The largest difference that counts as rounding: relative for returns above 1, absolute below. A smaller change of a
+record can't be distinguished from another processor, and wouldn't change the score."""
+MAX_NAMED_CASES = 8
+"""The largest number of cases that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCase:
-    """One hidden case, as recorded and as it played now."""
+    """A hidden case as recorded and as replayed."""
 
     position: int
     recorded: Episode
     again: Episode
     isolation: str
-    """The level at which it played now."""
+    """The isolation of the replay."""
     reasons: tuple[str, ...] = ()
-    """Why it may differ on another machine, in words: the processor, where arithmetic was not pinned or is other."""
+    """Why it may differ on another machine: arithmetic that is not pinned or differs."""
     other_versions: tuple[str, ...] = ()
-    """How versions and the simulator's code here differ from the run's, in words: no hindrance where both are the same
-    all the same."""
+    """How versions and the simulator's code differ from the run's."""
     split: Split = Split.HELD_OUT
     checkpoint: str = ""
 
     @property
     def difference(self) -> float:
-        """By how much the return differs from the recorded one."""
+        """The replayed return minus the recorded one."""
         return self.again.episode_return - self.recorded.episode_return
 
     @property
     def is_within_rounding(self) -> bool:
-        """Whether it ended as recorded, at the same step, and its return differs by no more than rounding."""
+        """Whether it ended as recorded, at the same step, with a return that differs only by rounding."""
         most = ROUNDING * max(1.0, abs(self.recorded.episode_return))
         return _ending(self.recorded) == _ending(self.again) and abs(self.difference) <= most
 
     @property
     def same(self) -> bool:
-        """Whether both are the same, bit for bit."""
+        """Whether both are equal, bit for bit."""
         return (self.recorded.trajectory_sha256, self.recorded.episode_return) == (
             self.again.trajectory_sha256,
             self.again.episode_return,
@@ -206,17 +205,17 @@ class ReplayedCase:
 
 def replay(
     root: Path,
-    means: ReplayOptions = ReplayOptions(),
+    options: ReplayOptions = ReplayOptions(),
     splits: Sequence[Split] = (Split.HELD_OUT,),
 ) -> Iterator[ReplayedCase]:
-    """Yield every case of the splits, played again: held-out's with the selected checkpoint, validation's with each.
+    """Replay the splits and yield their cases: held-out with the selected checkpoint, validation with every checkpoint.
 
-    The cases of a checkpoint come in any order. Raises what ``revisited`` raises.
+    The cases of a checkpoint come in any order. Raises the errors of ``open_replay``.
     """
-    with open_replay(root, means, any_versions=True) as run:
+    with open_replay(root, options, any_versions=True) as run:
         state, how = run.record.state, (run.isolation, run.reasons, run.other_versions)
-        todo = [(split, checkpoint) for split in splits for checkpoint in checkpoints_of(state, split)]
-        for split, checkpoint in todo:
+        pairs = [(split, checkpoint) for split in splits for checkpoint in checkpoints_of(state, split)]
+        for split, checkpoint in pairs:
             recorded = state.rollout(split, checkpoint).episodes
             for position, again in run.hidden(split, checkpoint):
                 then = recorded[position]
@@ -232,7 +231,7 @@ def checkpoints_of(state: RunState, split: Split) -> tuple[str, ...]:
 
 
 def select_again(state: RunState, played: Sequence[ReplayedCase]) -> int | None:
-    """Return the submission that is selected from validation as it played now; None where none can be."""
+    """Return the submission that the replayed validation selects; None if there is none."""
     returns: dict[str, list[float]] = {}
     for case in played:
         if case.split is Split.VALIDATION:
@@ -246,7 +245,7 @@ def select_again(state: RunState, played: Sequence[ReplayedCase]) -> int | None:
 
 
 def verdict_of(state: RunState, played: Sequence[ReplayedCase]) -> tuple[Verdict, str]:
-    """Return what a replay of both hidden splits says of the score, and why, in words."""
+    """Return the verdict of a replay of both hidden splits, and the reason."""
     found = {
         split: compare_replay([case for case in played if case.split is split])
         for split in (Split.VALIDATION, Split.HELD_OUT)
@@ -259,24 +258,24 @@ def verdict_of(state: RunState, played: Sequence[ReplayedCase]) -> tuple[Verdict
 
 
 def compare_replay(played: Sequence[ReplayedCase]) -> tuple[Verdict, str]:
-    """Return what a replay says of the score, and by how much returns differ, in words."""
+    """Return the verdict of a replay, and how much returns differ."""
     different = [case for case in played if not case.same]
     if not different:
         return Verdict.SAME, f"{counted(len(played), 'case')} the same, bit for bit"
     most = max(abs(case.difference) for case in different)
     mean = abs(fsum(case.difference for case in different)) / len(played)
-    said = (
+    summary = (
         f"{len(different)} of {len(played)} cases differ, their returns by at most {most:.3g}, the score by {mean:.3g} "
-        f"(cases {', '.join(str(case.position) for case in different[:MOST_NAMED])}"
-        f"{', …' if len(different) > MOST_NAMED else ''})"
+        f"(cases {', '.join(str(case.position) for case in different[:MAX_NAMED_CASES])}"
+        f"{', …' if len(different) > MAX_NAMED_CASES else ''})"
     )
     reasons = played[0].reasons
     if not reasons and not played[0].other_versions:
-        return Verdict.DIFFERENT, f"{said}: arithmetic and versions are those of the record, so rounding explains none"
+        return Verdict.DIFFERENT, f"{summary}: arithmetic and versions are the record's, so it is not rounding"
     because = f"; {'; '.join(reasons)}" if reasons else ""
     if all(case.is_within_rounding for case in different):
-        return Verdict.ROUNDING, f"{said}: no more than rounding{because}"
-    return Verdict.DIFFERENT, f"{said}: more than rounding, unless the simulator makes it grow{because}"
+        return Verdict.ROUNDING, f"{summary}: no more than rounding{because}"
+    return Verdict.DIFFERENT, f"{summary}: more than rounding, unless the simulator makes it grow{because}"
 
 
 def _ending(episode: Episode) -> tuple[object, ...]:
@@ -285,35 +284,35 @@ def _ending(episode: Episode) -> tuple[object, ...]:
     return episode.length, episode.terminated, episode.truncated, episode.success, failed
 
 
-def post_hoc_due(root: Path) -> tuple[str, ...]:
-    """Return the checkpoints of a run whose held-out returns are not known yet, in the order of submissions."""
+def missing_post_hoc(root: Path) -> tuple[str, ...]:
+    """Return a run's checkpoints without held-out returns, in the order of submissions."""
     record = read_run(root)
-    return _post_hoc_due(record.state, read_post_hoc(record.paths) or {})
+    return _missing_post_hoc(record.state, read_post_hoc(record.paths) or {})
 
 
 @dataclass(frozen=True, slots=True)
 class PostHocResult:
-    """What was played of one run."""
+    """The result of a run's post-hoc evaluation."""
 
     checkpoints: int = 0
     isolation: str = ""
-    """The level at which it was played; empty where nothing was."""
+    """The isolation of the replay; empty if nothing was played."""
 
 
-def play_post_hoc(root: Path, played: Callable[[], object], means: ReplayOptions = ReplayOptions()) -> PostHocResult:
-    """Play the post-hoc episodes that a run lacks and return what was played; ``played`` is called after each episode.
+def play_post_hoc(root: Path, played: Callable[[], object], options: ReplayOptions = ReplayOptions()) -> PostHocResult:
+    """Play the missing post-hoc episodes of a run; ``played`` is called after each episode.
 
-    Raises what ``revisited`` raises, ``RecordError`` where another process plays on this run; a run of which nothing is
-    due is left as it is.
+    Raises the errors of ``open_replay``, and ``RecordError`` if another process plays the run. A run that lacks none is
+    left unchanged.
     """
-    if not post_hoc_due(root):
+    if not missing_post_hoc(root):
         return PostHocResult()
     opened = read_run(root).state.opened
     guard = create_guard(opened) if has_mark(root) else None
-    with open_replay(root, means) as run, RunWriter(root.resolve(), guard=guard) as writer:
+    with open_replay(root, options) as run, RunWriter(root.resolve(), guard=guard) as writer:
         paths, state = run.record.paths, run.record.state
         known = dict(read_post_hoc(paths) or {})
-        missing = _post_hoc_due(state, known)
+        missing = _missing_post_hoc(state, known)
         for checkpoint in missing:
             returns: dict[int, float] = {}
             failures: dict[int, Failure] = {}
@@ -323,13 +322,13 @@ def play_post_hoc(root: Path, played: Callable[[], object], means: ReplayOptions
                     failures[position] = episode.failure
                 played()
             known[checkpoint] = PostHoc(tuple(returns[position] for position in sorted(returns)), failures)
-            # Before the file: who is killed in between plays it again.
+            # Recorded before the file is written: if killed in between, the checkpoint is played again.
             writer.record(PostHocPlayed(now(), checkpoint, post_hoc_sha256(known[checkpoint])))
             write_post_hoc(paths, known)
         return PostHocResult(len(missing), run.isolation)
 
 
-def _post_hoc_due(state: RunState, known: dict[str, PostHoc]) -> tuple[str, ...]:
+def _missing_post_hoc(state: RunState, known: dict[str, PostHoc]) -> tuple[str, ...]:
     if state.selected is None:
         return ()
     return tuple(name for name in state.checkpoints if name != state.selected.checkpoint and name not in known)

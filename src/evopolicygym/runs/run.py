@@ -1,4 +1,4 @@
-"""A run, from opening to score; and resuming one where its journal stands."""
+"""Playing a run from opening to score, and resuming it from its event log."""
 
 import secrets
 import shutil
@@ -38,17 +38,17 @@ from evopolicygym.runs.anchors import measure_world_anchors
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.preflight import (
     agent_sha256,
-    changed_program,
     check_agent,
+    check_program,
     config_for_resume,
     is_pinned,
     open_executor,
-    price_of,
     refuse_memory,
     refuse_open_sandbox,
     refuse_packages,
     refuse_program,
     refuse_unknown,
+    resolve_price,
     try_packages,
 )
 from evopolicygym.runs.turns import run_agent_loop
@@ -57,10 +57,10 @@ from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 from evopolicygym.specs.catalog import import_from, spec_sha256
 
-STOP_WORDS = 500
-"""The most characters that are recorded of why a run was stopped."""
+STOP_MESSAGE_LENGTH = 500
+"""The largest recorded length of the reason for a stop."""
 Observer = Callable[[Event, RunState], None]
-"""Called with every event after it is recorded, and the state after it."""
+"""Called with every recorded event and the state after it."""
 
 
 def play(
@@ -70,10 +70,10 @@ def play(
     agent: Agent | None = None,
     directory: Path | None = None,
 ) -> RunState:
-    """Play a whole run and return its last state; ``opened`` is passed where its record lies as soon as there is one.
+    """Play a run and return its final state; ``opened`` is called with its paths when it is opened.
 
-    ``agent`` plays in place of what the config's name stands for, where the name alone doesn't make it. It works in
-    ``directory``, which is new or empty, where one is named, and else in the record's own workspace.
+    ``agent`` replaces the agent of the configured name. It works in ``directory``, which must be new or empty, or else
+    in the run directory's workspace.
     """
     agent = agent or make(config.agent)
     if isinstance(agent, EnvironmentSpecificAgent):
@@ -84,7 +84,7 @@ def play(
         needed(config.task.environment)
     if config.task.policy_packages:
         refuse_packages(config.task)
-    price = price_of(config, agent)
+    price = resolve_price(config, agent)
     refuse_unknown(config)
     refuse_program(config, agent)
     refuse_memory(config, agent)
@@ -95,10 +95,10 @@ def play(
     owner = experiment.begin(config.runs, config.experiment)
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
-            raise UsageError("A split of source 'directory' needs the directory.")
+            raise UsageError("Missing split_directory: a split of source 'directory' needs one.")
         experiment.keep_cases(owner, config.split_directory, config.task)
     with ExitStack() as stack:
-        stack.callback(_forget_unopened, root)
+        stack.callback(_remove_unopened, root)
         paths = RunPaths(root)
         workspace.create_workspace(paths, config.task.films, config.task.policy_packages)
         if config.task.memory is Memory.NONE:
@@ -107,18 +107,18 @@ def play(
             open_executor(config, paths.workers, paths.simulator_log, owner.key(config.split))
         )
         if config.task.policy_packages:
-            _offer_packages(paths, config.task, executor)
+            _prepare_packages(paths, config.task, executor)
         refuse_open_sandbox(config.task, executor.grounds.isolation)
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
-        grounds = _grounds(executor, root)
+        grounds = _executor_info(executor, root)
         if environment.world is not None:
-            config = replace(config, task=_with_anchors(config, owner, executor))
-        opening = _opening(config, owner, run_id, grounds, price)
+            config = replace(config, task=_task_with_anchors(config, owner, executor))
+        opening = _build_opened_event(config, owner, run_id, grounds, price)
         experiment.list_run(opening)
         writer = stack.enter_context(RunWriter(root, opening, create_guard(opening)))
         writer.listen(observer)
         opened(writer.paths, writer.state)
-        return _to_the_end(writer, executor, owner, agent, directory)
+        return _play_to_end(writer, executor, owner, agent, directory)
 
 
 def resume(  # noqa: PLR0913 - each is an argument of its own
@@ -134,16 +134,16 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     agent: Agent | None = None,
     directory: Path | None = None,
 ) -> RunState:
-    """Resume a run and return its last state; a finished run is left as it is.
+    """Resume a run and return its final state; a finished run is left unchanged.
 
-    It goes on at the isolation level that it was begun at, or not at all. It may have been begun on another executor
-    than the one that is named here: results don't depend on it. ``agent`` and ``directory`` are as for ``play``, but
-    that the directory may hold the run's workspace; without it, the agent works where it did before.
+    It continues with the recorded isolation. Its executor may change, because results don't depend on it. ``agent`` and
+    ``directory`` are as for ``play``, but the directory may contain the run's workspace; without it, the agent works
+    where it did before.
 
-    Raises ``UsageError`` where it was begun elsewhere, so that it may start somebody else's program, and is not
-    ``trusted``, or where its agent's program is missing, or changed and not ``allow_changed_program``, which the
-    record shows; ``RecordError`` where it is being played elsewhere, is broken, goes back behind what was played here,
-    or was begun under other versions or another simulator's code.
+    Raises ``UsageError`` if the run was started elsewhere and is not ``trusted``, because it can start someone else's
+    program, or if its agent's program is missing, or changed without ``allow_changed_program``, which the record shows.
+    Raises ``RecordError`` if it is being played by another process, is damaged, was rolled back, or was started with
+    other versions or other code of the simulator.
     """
     root = root.resolve()
     record = read_run(root)
@@ -152,19 +152,19 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     check_state_dir_writable()
     if state.stage is Stage.FINISHED:
         with RunWriter(root, guard=create_guard(state.opened)) as writer:
-            writer.write_document()  # what may still be missing after the journal's last line
+            writer.write_document()  # it may be missing after the last event
         opened(RunPaths(root), state)
         return state
     owner = experiment.of_run(root, state.opened)
     import_from(Path.cwd(), state.opened.task.environment)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root, guard=create_guard(state.opened)))
-        agent = agent or make(state.opened.agent)  # once the record is known to go on from where it was left here
+        agent = agent or make(state.opened.agent)  # only after the rollback check
         program = ""
         if state.stage is Stage.OPEN:
             if isinstance(agent, EnvironmentSpecificAgent):
                 agent.refuse(state.opened.task.environment.name)
-            program = changed_program(root, state, agent, allowed=allow_changed_program)
+            program = check_program(root, state, agent, allowed=allow_changed_program)
         config = config_for_resume(state.opened, workers, executor_name, executor_address)
         place, secret = writer.paths, owner.key(state.opened.split)
         executor = stack.enter_context(open_executor(config, place.workers, place.simulator_log, secret))
@@ -173,22 +173,22 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         writer.record(RunResumed(now(), program))
         writer.listen(observer)
         opened(writer.paths, writer.state)
-        return _to_the_end(writer, executor, owner, agent, directory)
+        return _play_to_end(writer, executor, owner, agent, directory)
 
 
 def job_builder(state: RunState, owner: experiment.Experiment) -> EpisodeJobBuilder:
-    """Return what deals a run's cases; raise ``RecordError`` where they are not those that it committed to."""
+    """Return the builder of a run's jobs; raise ``RecordError`` if its cases violate the commitment."""
     environment, opened = state.opened.task.environment.name, state.opened
     case_set = owner.cases(environment, opened.split)
     if cases.commitment(case_set, cases.salt(owner.key(opened.split), environment)) != opened.commitment:
         raise RecordError("The secret's cases are not those that the run committed to when it was opened.")
-    if opened.interface != _drawn_again(opened, owner):
+    if opened.interface != _redraw_interface(opened, owner):
         raise RecordError("The run's interface is not the one that the experiment's secret draws.")
     return EpisodeJobBuilder(case_set, owner.key(opened.split), opened.seed)
 
 
-def _drawn_again(opened: RunOpened, owner: experiment.Experiment) -> Mapping[str, Any]:
-    """Return the interface that an experiment's secret draws for the spaces that a run recorded."""
+def _redraw_interface(opened: RunOpened, owner: experiment.Experiment) -> Mapping[str, Any]:
+    """Return the interface that an experiment's secret draws for the recorded spaces."""
     recorded, environment = opened.interface, opened.task.environment
     if not recorded:
         return {}
@@ -197,28 +197,28 @@ def _drawn_again(opened: RunOpened, owner: experiment.Experiment) -> Mapping[str
     return draw_interface(key, opened.task.interface, *schemas, environment.reward_components)
 
 
-def _to_the_end(
+def _play_to_end(
     writer: RunWriter, executor: Executor, owner: experiment.Experiment, agent: Agent, directory: Path | None = None
 ) -> RunState:
-    deal = job_builder(writer.state, owner)
+    builder = job_builder(writer.state, owner)
     try:
         if writer.state.stage is Stage.OPEN:
-            _evolve(Rollouts(writer, executor, deal, camera=_camera(writer.state.opened)), agent, directory)
-        finalize(Rollouts(writer, executor, deal))
+            _run_agent(Rollouts(writer, executor, builder, camera=_camera(writer.state.opened)), agent, directory)
+        finalize(Rollouts(writer, executor, builder))
     except BaseException as error:
-        _note_stop(writer, error)
-        again = f"evopolicygym {writer.state.opened.agent.resumed_by} {quote(str(writer.paths.root))}"
-        hint = f"Nothing is lost; once fixed, go on with: {again}"
+        _record_stop(writer, error)
+        command = f"evopolicygym {writer.state.opened.agent.resumed_by} {quote(str(writer.paths.root))}"
+        hint = f"Nothing is lost; once this is fixed, continue with: {command}"
         if isinstance(error, AgentError | EnvironmentFault | SandboxError | StorageError):
             raise type(error)(f"{error}\n{hint}") from error
         if isinstance(error, OSError):
-            raise StorageError(f"The run was stopped, as the system refused what it needs: {error}.\n{hint}") from error
+            raise StorageError(f"The run was stopped by an error of the system: {error}.\n{hint}") from error
         raise
     return writer.state
 
 
-def _note_stop(writer: RunWriter, error: BaseException) -> None:
-    """Record that the run is stopped, where that can still be written."""
+def _record_stop(writer: RunWriter, error: BaseException) -> None:
+    """Record that the run is stopped, if it can still be written."""
     match error:
         case EnvironmentFault():
             reason = StopReason.ENVIRONMENT
@@ -232,16 +232,16 @@ def _note_stop(writer: RunWriter, error: BaseException) -> None:
             reason = StopReason.INTERRUPTED
         case _:
             reason = StopReason.ERROR
-    message = "" if reason is StopReason.INTERRUPTED else f"{type(error).__name__}: {error}"[:STOP_WORDS]
+    message = "" if reason is StopReason.INTERRUPTED else f"{type(error).__name__}: {error}"[:STOP_MESSAGE_LENGTH]
     with suppress(OSError, RecordError, StorageError):
-        # An interruption may have come between the writing of an event and the knowing of it: the disk knows better.
+        # Read again: an interruption can come after an event is written and before the state has it.
         if read_run(writer.paths.root).state.stage is not Stage.FINISHED:
             writer.record(RunStopped(now(), reason, message))
             writer.write_document()
 
 
-def _evolve(rollouts: Rollouts, agent: Agent, directory: Path | None) -> None:
-    """Let the agent submit until the budget is spent or its turns are over; it is gone when this returns."""
+def _run_agent(rollouts: Rollouts, agent: Agent, directory: Path | None) -> None:
+    """Let the agent submit until the budget is spent or its turns are over; its processes have ended on return."""
     writer = rollouts.writer
     paths, limits = writer.paths, writer.state.opened.task.limits
     if isinstance(agent, InterfaceAgent):
@@ -270,14 +270,14 @@ def _camera(opened: RunOpened) -> LocalCamera | None:
     return LocalCamera(opened.task.environment, *schemas, pinned=is_pinned(opened), interface=opened.interface)
 
 
-def _with_anchors(config: RunConfig, owner: experiment.Experiment, executor: Executor) -> Task:
-    """Return a run's task with the anchors of its world, measured on its held-out cases, which nothing charges."""
+def _task_with_anchors(config: RunConfig, owner: experiment.Experiment, executor: Executor) -> Task:
+    """Return a run's task with anchors of its world, measured on its held-out cases without charge."""
     spec = config.task.environment
-    dealt = EpisodeJobBuilder(owner.cases(spec.name, config.split), owner.key(config.split), run_seed=0)
-    return replace(config.task, environment=measure_world_anchors(executor, spec, dealt, config.task.held_out_cases))
+    builder = EpisodeJobBuilder(owner.cases(spec.name, config.split), owner.key(config.split), run_seed=0)
+    return replace(config.task, environment=measure_world_anchors(executor, spec, builder, config.task.held_out_cases))
 
 
-def _opening(
+def _build_opened_event(
     config: RunConfig, owner: experiment.Experiment, run_id: str, grounds: ExecutorInfo, price: PriceSnapshot | None
 ) -> RunOpened:
     environment = config.task.environment
@@ -305,55 +305,55 @@ def _opening(
     )
 
 
-def _offer_packages(paths: RunPaths, task: Task, executor: Executor) -> None:
-    """Try what policies may import besides, and lay it out for the agent; raise ``UsageError`` where that can't be."""
+def _prepare_packages(paths: RunPaths, task: Task, executor: Executor) -> None:
+    """Check that policies can import the further packages, and link them for the agent; raise ``UsageError``."""
     try_packages(task, executor)
     if Guarantee.PROGRAM_ENCLOSED not in guarantees(executor.grounds.isolation):
         workspace.link_packages(paths, task.policy_packages)
 
 
-def _grounds(executor: Executor, root: Path) -> ExecutorInfo:
-    """Return what an executor found; where the simulator fails, all that it printed stays beside the run's place."""
+def _executor_info(executor: Executor, root: Path) -> ExecutorInfo:
+    """Return the executor's info; if the simulator fails, keep its log beside the run directory."""
     try:
         return executor.grounds
     except EnvironmentFault as error:
-        printed, kept = RunPaths(root).simulator_log, root.with_name(f"{root.name}.log")
-        if not printed.is_file() or not printed.stat().st_size:
+        log, saved_log = RunPaths(root).simulator_log, root.with_name(f"{root.name}.log")
+        if not log.is_file() or not log.stat().st_size:
             raise
-        shutil.copyfile(printed, kept)
-        raise EnvironmentFault(f"{error}\nThe whole of what it printed is kept in {kept}.") from error
+        shutil.copyfile(log, saved_log)
+        raise EnvironmentFault(f"{error}\nIts whole output is kept in {saved_log}.") from error
 
 
-def _forget_unopened(root: Path) -> None:
-    """Leave nothing behind of a run that could not be opened, such as for a simulator that is not installed."""
+def _remove_unopened(root: Path) -> None:
+    """Remove the directory of a run that could not be opened, for example without its simulator."""
     journal = RunPaths(root).journal
     if not journal.exists() or journal.stat().st_size == 0:
         shutil.rmtree(root, ignore_errors=True)
 
 
 def check_fingerprint(opened: RunOpened, grounds: ExecutorInfo) -> None:
-    """Refuse to go on under other versions, or another simulator's code, than the run was begun with."""
+    """Raise ``RecordError`` if versions or the simulator's code differ from the run's."""
     check_protocol(opened)
     if dumps(opened.interface) != dumps(grounds.interface):
-        raise RecordError("The spaces here are not those of which the run's interface was drawn.")
+        raise RecordError("The spaces here are not those that the run's interface was drawn for.")
     if others := other_versions(opened, grounds.versions, grounds.simulator_code):
         raise RecordError(
-            f"This is not what the run was begun with: {', '.join(others)}. Its numbers would not be comparable; "
-            f"to resume it, install those versions again and restore code of your own as it was."
+            f"The run started with other versions: {', '.join(others)}. Its results would not be comparable; to "
+            f"resume it, install those versions again and restore your own code."
         )
 
 
 def check_protocol(opened: RunOpened) -> None:
-    """Refuse a run of another protocol."""
+    """Raise ``RecordError`` for a run of another protocol."""
     if opened.protocol_version != PROTOCOL_VERSION:
         raise RecordError(
-            f"The run was begun with protocol_version {opened.protocol_version}, here is {PROTOCOL_VERSION}: go on "
-            f"with a version of evopolicygym that keeps that protocol."
+            f"Invalid protocol_version: expected {PROTOCOL_VERSION}, got {opened.protocol_version}. Continue the run "
+            f"with a version of evopolicygym that has its protocol."
         )
 
 
 def other_versions(opened: RunOpened, here: Mapping[str, str], code: Mapping[str, str]) -> tuple[str, ...]:
-    """Return, in words, the packages and the modules that are not as they were when the run was begun."""
+    """Describe the packages and modules that differ from those at the start of the run."""
     names = sorted(opened.versions.keys() | here.keys())
     pairs = {name: (opened.versions.get(name, "absent"), here.get(name, "absent")) for name in names}
     others = [f"{name} {then} then, {now} here" for name, (then, now) in pairs.items() if then != now]

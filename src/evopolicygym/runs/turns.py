@@ -1,7 +1,6 @@
-"""The agent loop: each turn is played, metered while it lasts, and ends when the run is done or a limit is reached.
+"""The agent loop: each turn is played and metered, and ends when the run is done or a limit is reached.
 
-``run.py`` has the run before and after them, ``core/agent.py`` the limits. Cost and
-tokens are kept where they are counted, at the model proxy.
+Time and turns are limited here; cost and tokens are limited where they are counted, at the model proxy.
 """
 
 import traceback
@@ -27,33 +26,33 @@ from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
 
 AGENT_LAST_WORDS_S = 2.0
-"""Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
+"""Seconds that an agent has to end by itself after the budget is spent, before it is stopped."""
 AGENT_GRACE_S = 45.0
-"""Seconds within which a stopped agent must be gone."""
-MOST_FRUITLESS = 3
-"""Turns in a row without a submission after which a run of independent samples ends."""
+"""Seconds that a stopped agent has to end."""
+MAX_FRUITLESS_TURNS = 3
+"""Consecutive turns without a submission that end a run of independent samples."""
 METER_S = 10.0
-"""How often it is flushed to disk what a turn has used."""
-MOST_NOTES = 20_000
-"""Requests of one turn that are noted one by one; after so many, what is used is noted as often as it is flushed."""
+"""Seconds between flushes of a turn's usage to disk."""
+MAX_NOTES = 20_000
+"""Requests of a turn that are recorded individually; later usage is recorded only when it is flushed."""
 TRACEBACK_LINES = 200
-"""The most that are kept of a traceback, the last ones."""
-MESSAGE = 500
-"""The most characters that are recorded of why an agent was stopped."""
+"""The last lines of a traceback that are kept."""
+MESSAGE_LENGTH = 500
+"""The largest recorded length of the reason for an agent's end."""
 
 
 @dataclass(slots=True)
 class TurnMeter:
-    """What one turn uses, while it lasts.
+    """Measures the usage of a turn.
 
-    A request is noted before the agent's program knows that it is over, and at first without a flush: so the death of
-    this process forgets no usage but of requests under way, and the machine's end that of a few seconds.
+    A request is recorded before the agent's program gets the response, without a flush. So the death of this process
+    loses only the usage of requests in progress, and a machine failure that of a few seconds.
     """
 
     session: JudgeSession
     turn: int
     usage: Mapping[str, float] = field(default_factory=dict)
-    """As it was reported last, by whatever thread."""
+    """The latest reported usage, from any thread."""
     late: bool = False
     """Whether the turn's time is up."""
     _began: float = field(default_factory=monotonic)
@@ -69,28 +68,28 @@ class TurnMeter:
         return monotonic() - self._began
 
     def report(self, usage: Mapping[str, float]) -> None:
-        """Take note of what has gone through the model proxy in this turn."""
+        """Record the turn's usage of the model proxy."""
         with self._lock:
             if self._over:
                 return
             self.usage = usage
             self._notes += 1
-            if self._notes <= MOST_NOTES:
-                with suppress(OSError, EvoPolicyGymError):  # ``look`` tries again, and may fail
+            if self._notes <= MAX_NOTES:
+                with suppress(OSError, EvoPolicyGymError):  # ``check`` tries again and may raise
                     self.session.turn_metered(self.turn, self.seconds, usage, flush=False)
 
-    def look(self, left: float | None) -> float:
-        """Keep what is due; return after how many seconds to look again, 0 where the time is up."""
+    def check(self, left: float | None) -> float:
+        """Flush if it is due; return the seconds until the next check, 0 if the time is up."""
         if left is not None and self.seconds >= left:
             self.late = True
             return 0.0
         if monotonic() >= self._next:
-            self.keep()
+            self.flush()
         soon = max(0.01, self._next - monotonic())
         return soon if left is None else min(soon, max(0.001, left - self.seconds))
 
-    def keep(self) -> None:
-        """Have on disk what has been used, where that says anything."""
+    def flush(self) -> None:
+        """Flush the usage to disk if it changed."""
         with self._lock:
             usage, self._next = self.usage, monotonic() + METER_S
             if usage != self._flushed or self.session.state.opened.agent.allowance.seconds is not None:
@@ -98,7 +97,7 @@ class TurnMeter:
                 self._flushed = usage
 
     def end(self) -> None:
-        """Note nothing more: an agent that didn't leave in time may still report."""
+        """Ignore further reports, which an agent that didn't end in time may send."""
         with self._lock:
             self._over = True
 
@@ -109,15 +108,14 @@ def run_agent_loop(
     agent: Agent,
     open_directory: Callable[[], AbstractContextManager[Path]],
 ) -> None:
-    """Have the agent play while there is anything to play, and until its turns or its allowance are used up.
+    """Play turns of the agent until the run is done or its turns or allowance are used up.
 
-    Each turn works in the directory that ``open_directory`` opens for it.
-
-    Raises ``AgentError`` where it can't go on for a reason outside of itself.
+    ``open_directory`` opens the working directory of each turn. Raises ``AgentError`` if the agent can't continue for a
+    reason outside itself.
     """
     writer = session.writer
     before = len(writer.state.submissions)
-    while not session.done and _may_go_on(writer.state, agent):
+    while not session.done and _has_turns_left(writer.state, agent):
         if writer.state.allowance_spent:
             return
         turn = writer.state.turns
@@ -126,37 +124,37 @@ def run_agent_loop(
             if session.done:
                 return
         session.turn_started(turn)
-        with open_directory() as directory, _metered(session, turn) as meter:
-            outcome = _turn(session, server, agent, directory, meter, before)
-            session.raise_fault()  # a turn that ended by the runner's fault is played again
-        session.turn_ended(turn, _limited(outcome, meter), meter.seconds)
+        with open_directory() as directory, _meter_turn(session, turn) as meter:
+            outcome = _play_turn(session, server, agent, directory, meter, before)
+            session.raise_fault()  # a turn that the runner broke is played again
+        session.turn_ended(turn, _apply_limits(outcome, meter), meter.seconds)
         if outcome.end.pauses and not session.done and not writer.state.allowance_spent:
             raise AgentError(outcome.message)
 
 
-def _may_go_on(state: RunState, agent: Agent) -> bool:
-    """Return whether the agent has another turn, as far as its own limit of turns goes."""
+def _has_turns_left(state: RunState, agent: Agent) -> bool:
+    """Return whether the agent's limit of turns allows another turn."""
     if state.opened.task.memory is Memory.NONE:
-        return state.fruitless_turns < MOST_FRUITLESS
+        return state.fruitless_turns < MAX_FRUITLESS_TURNS
     return state.turns - state.pauses < agent.max_turns
 
 
 @contextmanager
-def _metered(session: JudgeSession, turn: int) -> Iterator[TurnMeter]:
-    """Give what meters a turn; one that is stopped leaves a note of what it has used."""
+def _meter_turn(session: JudgeSession, turn: int) -> Iterator[TurnMeter]:
+    """Yield the meter of a turn; flush it if the turn is interrupted."""
     meter = TurnMeter(session, turn)
     try:
         yield meter
     except BaseException:
         with suppress(OSError, EvoPolicyGymError):
-            meter.keep()
+            meter.flush()
         raise
     finally:
         meter.end()
 
 
-def _limited(outcome: Turn, meter: TurnMeter) -> Turn:
-    """Return how a turn ended, with the limit that ended it, and with what was seen used where it reported nothing."""
+def _apply_limits(outcome: Turn, meter: TurnMeter) -> Turn:
+    """Return a turn's end with the limit that ended it, and with the metered usage if it reported none."""
     outcome = replace(outcome, usage=outcome.usage or meter.usage, message=well_formed(outcome.message))
     state = meter.session.state
     allowance = state.opened.agent.allowance
@@ -167,35 +165,35 @@ def _limited(outcome: Turn, meter: TurnMeter) -> Turn:
     return outcome
 
 
-def _turn(
+def _play_turn(
     session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path, meter: TurnMeter, before: int
 ) -> Turn:
-    """Play one turn of the agent; it is stopped when the run is done, or its time is up.
+    """Play a turn of the agent, and stop it when the run is done or its time is up.
 
-    ``before`` submissions were made before this process played the run.
+    ``before`` is the number of submissions made before this process.
     """
     opened, paths = session.state.opened, session.writer.paths
     left = opened.agent.allowance.left(session.state.used)
     workspace = workspace_of(opened, paths, directory, left, meter.report)
     stop, future = Flag(), Future[Turn]()
-    thread = Thread(target=_fulfil, args=(future, agent, workspace, server, stop), name="agent", daemon=True)
+    thread = Thread(target=_run_agent, args=(future, agent, workspace, server, stop), name="agent", daemon=True)
     thread.start()
     try:
-        session.wait_for_end(future, lambda: meter.look(left.seconds))
-        session.raise_fault()  # after which nobody answers the agent
+        session.wait_for_end(future, lambda: meter.check(left.seconds))
+        session.raise_fault()  # the judge no longer answers
         if not meter.late:
             wait([future], AGENT_LAST_WORDS_S)
     finally:
         stop.set()
         thread.join(AGENT_GRACE_S)
     if not future.done():
-        return Turn(AgentEnd.STOPPED, f"it did not leave within {AGENT_GRACE_S:g} s")
+        return Turn(AgentEnd.STOPPED, f"it did not end within {AGENT_GRACE_S:g} s")
     try:
         return future.result()
     except AgentError as error:
-        if len(session.state.submissions) == before:  # once what it lacks is mended, it can begin again
+        if len(session.state.submissions) == before:  # it can start again once the cause is fixed
             raise
-        return _crashed(error, workspace.transcript)
+        return _crashed_turn(error, workspace.transcript)
 
 
 def workspace_of(
@@ -205,7 +203,7 @@ def workspace_of(
     left: Allowance | None = None,
     report: Callable[[Mapping[str, float]], None] = lambda _usage: None,
 ) -> Workspace:
-    """Return a run's workspace as an agent is given it, which lies in ``directory``."""
+    """Return the workspace in ``directory`` as an agent gets it."""
     return Workspace(
         directory,
         paths.transcript,
@@ -213,35 +211,35 @@ def workspace_of(
         opened.isolation,
         left or opened.agent.allowance,
         opened.price,
-        _not_to_import(opened),
+        _hidden_modules(opened),
         report,
         opened.task.policy_packages,
     )
 
 
-def _not_to_import(opened: RunOpened) -> tuple[str, ...]:
-    """Return what makes a run's environment: names of modules, then where they and what they import from beside lie."""
-    named = simulators_of(opened.task.environment)
-    return (*named, *places_of({*named, *opened.simulator_code}))
+def _hidden_modules(opened: RunOpened) -> tuple[str, ...]:
+    """Return the modules of the simulator, and the directories of their code."""
+    simulators = simulators_of(opened.task.environment)
+    return (*simulators, *places_of({*simulators, *opened.simulator_code}))
 
 
-def _fulfil(future: "Future[Turn]", agent: Agent, workspace: Workspace, server: JudgeServer, stop: Flag) -> None:
+def _run_agent(future: "Future[Turn]", agent: Agent, workspace: Workspace, server: JudgeServer, stop: Flag) -> None:
     try:
         outcome = agent.play(workspace, server, stop)
         if not isinstance(outcome, Turn):
             raise TypeError(f"play must return a Turn, not {type(outcome).__name__}")  # noqa: TRY301 - as any failure
         future.set_result(outcome)
-    except (AgentError, SandboxError) as error:  # what can't be ended may be alive: nothing hidden is played beside it
+    except (AgentError, SandboxError) as error:  # its processes may be alive, so no hidden case may be played
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
-        future.set_result(_crashed(error, workspace.transcript))
+        future.set_result(_crashed_turn(error, workspace.transcript))
 
 
-def _crashed(error: Exception, transcript: Path) -> Turn:
-    """Return how a turn ended by an exception, whose traceback goes into the agent's log."""
+def _crashed_turn(error: Exception, transcript: Path) -> Turn:
+    """Return the end of a turn by an exception, and append the traceback to the agent's log."""
     text = "".join(traceback.format_exception(error)[-TRACEBACK_LINES:])
     with suppress(OSError, RecordError):
         transcript.parent.mkdir(parents=True, exist_ok=True)
         with regular_file.appender(transcript) as log:
             log.write(text.encode("utf-8", "replace"))
-    return Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:MESSAGE])
+    return Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:MESSAGE_LENGTH])

@@ -1,8 +1,8 @@
-"""The process of one run of a suite: plays the run, and prints how far it is on stdout, a line of JSON an event.
+"""The process of a suite's run: plays the run and prints its progress on stdout, a line of JSON for each event.
 
-Started as ``python -P -m evopolicygym.runs.suites.child``. A pickled ``RunOrder`` comes over stdin, whose end asks for
-the run to be stopped in good order: so does the end of the suite, which nothing of it outlives for long. Whatever else
-is printed in this process, by an agent for example, goes into the suite's log and is not read.
+Started as ``python -P -m evopolicygym.runs.suites.child``. A pickled ``RunOrder`` comes over stdin. When stdin closes,
+also because the suite was killed, the run is stopped cleanly. All other output of this process, such as an agent's,
+goes into the suite's log and is not parsed.
 """
 
 import json
@@ -28,24 +28,24 @@ from evopolicygym.runs.progress import progress_of
 from evopolicygym.tracking.sink import attach_tracker
 
 STOP_S = 90.0
-"""Seconds that a run has to be stopped in; then it is killed with all that it started."""
+"""Seconds that a run has to stop; then it is killed with its children."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """What one process is to play."""
+    """The run that a process plays."""
 
     config: RunConfig
     root: Path | None
-    """The record that is to be resumed; None to begin a run."""
+    """The run directory to resume; None for a new run."""
     modules: tuple[str, ...]
-    """The suite's search path for modules, such as an agent's from outside."""
+    """The suite's module search path, for agents of other packages."""
     locks: tuple[int, ...]
-    """Descriptors of the suite's locks: they are free again only when the last of its runs is gone."""
+    """Descriptors of the suite's locks, which stay locked until its last run ends."""
 
 
 class ProgressPrinter:
-    """Prints how far a run is, from any thread; a suite that is gone is not an error."""
+    """Prints a run's progress from any thread; ignores a closed pipe."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -63,22 +63,22 @@ class ProgressPrinter:
                 return
 
     def opened(self, paths: RunPaths, state: RunState) -> None:
-        """Print the record's directory, and how far the run is."""
+        """Print the run directory and the run's progress."""
         self._root = str(paths.root)
         self.print_line(run=self._root, **asdict(progress_of(state)))
 
     def observe(self, _event: Event, state: RunState) -> None:
-        """Print how far the run is after an event."""
+        """Print the run's progress after an event."""
         self.print_line(run=self._root, **asdict(progress_of(state)))
 
 
 def log_note(note: str) -> None:
-    """Print a note, which goes into the suite's log."""
+    """Print a note to the suite's log."""
     print(note, file=sys.stderr, flush=True)  # noqa: T201 - the suite's log is its standard error
 
 
 def play_order(order: RunOrder, printer: ProgressPrinter) -> int:
-    """Play a run to its end; return the exit code."""
+    """Play a run to its end and return the exit code."""
     from evopolicygym.runs.run import play, resume
 
     config = order.config
@@ -95,7 +95,7 @@ def play_order(order: RunOrder, printer: ProgressPrinter) -> int:
         printer.print_line(reason=StopReason.INTERRUPTED.value, message="")
     except EvoPolicyGymError as error:
         printer.print_line(reason=type(error).__name__, message=str(error))
-    except BaseException as error:  # noqa: BLE001 - whatever an agent from outside raises
+    except BaseException as error:  # noqa: BLE001 - agents can raise anything
         traceback.print_exc()
         printer.print_line(reason=type(error).__name__, message=str(error))
     else:
@@ -109,7 +109,7 @@ def _interrupt_once(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _stop_with(orders: BinaryIO) -> None:
-    """Stop the run when the suite closes the pipe, or is gone."""
+    """Stop the run when the pipe closes."""
     orders.read()
     os.kill(os.getpid(), signal.SIGINT)
     sleep(STOP_S)
@@ -117,14 +117,14 @@ def _stop_with(orders: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Play the order that comes over stdin."""
+    """Play the order from stdin."""
     signal.signal(signal.SIGINT, _interrupt_once)
     orders, lines = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    order: RunOrder = pickle.load(orders)  # noqa: S301 - of the suite's own
+    order: RunOrder = pickle.load(orders)  # noqa: S301 - written by the suite
     for lock in order.locks:
         os.set_inheritable(lock, False)  # noqa: FBT003 - its only form
     sys.path[:] = order.modules

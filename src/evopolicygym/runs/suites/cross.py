@@ -1,7 +1,7 @@
-"""``[cross]`` of a suite: the knobs whose levels are crossed, and the cells that come of it.
+"""``[cross]`` of a suite: options whose levels are crossed, and the resulting cells.
 
-A knob is an option in which runs may differ and still be of one experiment, on the same cases: ``core/options.py`` says
-which are. ``suite.py`` plans a cell's runs.
+A knob is an option in which runs of one experiment may differ while they play the same cases; ``core/options.py``
+declares which options are knobs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from evopolicygym.core.options import AGENT_OPTIONS, COMMON_OPTIONS, Option
 from evopolicygym.runs.config import TABLE_TYPES, create_table_model
 
 CROSSABLE = tuple(knob for knob in (*COMMON_OPTIONS, *AGENT_OPTIONS) if knob.is_knob)
-"""What a suite can cross, each by its name."""
+"""The options that a suite can cross."""
 Levels = Mapping[str, Any]
 """A level of each crossed knob, by the knob's name."""
 CrossTable = create_table_model(
@@ -23,80 +23,80 @@ CrossTable = create_table_model(
     (),
     **{knob.name: (list[TABLE_TYPES.get(knob.name, knob.type)] | None, Field(default=None)) for knob in CROSSABLE},  # type: ignore[misc]
 )
-"""``[cross]``: for each knob that is crossed, its levels."""
+"""``[cross]``: the levels of each crossed knob."""
 
 
-def cells(cross: Mapping[str, Iterable[Any]]) -> tuple[Levels, ...]:
-    """Return every combination of levels, the last knob's changing fastest; one without any where none is crossed."""
+def expand_cells(cross: Mapping[str, Iterable[Any]]) -> tuple[Levels, ...]:
+    """Return all combinations of levels, the last knob changing fastest; one empty cell if nothing is crossed."""
     return tuple(dict(zip(cross, levels, strict=True)) for levels in product(*cross.values()))
 
 
-def levels_text(levels: Levels) -> str:
-    """Return levels in words: ``budget 8, feedback returns``."""
-    return ", ".join(f"{name} {level_text(level)}" for name, level in levels.items())
+def format_levels(levels: Levels) -> str:
+    """Format levels, such as ``budget 8, feedback returns``."""
+    return ", ".join(f"{name} {format_level(level)}" for name, level in levels.items())
 
 
-def level_text(level: object) -> str:
-    """Return a level as it is shown: lists with commas, what is empty as none."""
+def format_level(level: object) -> str:
+    """Format a level: lists with commas, empty values as none."""
     if isinstance(level, (list, tuple)):
         return ",".join(map(str, level)) or "none"
     return "none" if level in (None, "") else str(level)
 
 
-def refuse_odd_levels(cross: Mapping[str, list[Any]], origin: str) -> None:
-    """Raise ``UsageError`` where a knob has no level, or one of them twice."""
+def check_levels(cross: Mapping[str, list[Any]], origin: str) -> None:
+    """Raise ``UsageError`` if a knob has no levels or a duplicate level."""
     for name, levels in cross.items():
         if not levels:
             raise UsageError(
-                f"{origin}: cross.{name} has no levels; a list of those that are to be compared is expected. What "
-                f"works too: leave {name} out of [cross], and all runs have its default."
+                f"{origin}: Invalid cross.{name}: expected a list of levels, got none. Without cross.{name}, all runs "
+                f"have the default."
             )
-        if twice := [level for at, level in enumerate(levels) if level in levels[:at]]:
-            raise UsageError(f"{origin}: cross.{name} has the level {twice[0]!r} twice; each level stands there once.")
+        if duplicates := [level for index, level in enumerate(levels) if level in levels[:index]]:
+            raise UsageError(f"{origin}: Invalid cross.{name}: the level {duplicates[0]!r} appears twice.")
 
 
-def refuse_set_besides(cross: Iterable[str], document: Mapping[str, Any], origin: str) -> None:
-    """Raise ``UsageError`` where a knob that is crossed is set for all runs, or for an agent, as well."""
+def check_single_setting(cross: Iterable[str], document: Mapping[str, Any], origin: str) -> None:
+    """Raise ``UsageError`` if a crossed knob is also set for all runs or for an agent."""
     crossed = [knob for knob in CROSSABLE if knob.name in set(cross)]
-    for knob, where in _set_in(crossed, document):
+    for knob, where in _find_settings(crossed, document):
         raise UsageError(
-            f"{origin}: {knob.name} is crossed in [cross] and set {where} as well. What works: leave it out there, or "
-            f"out of [cross]; with --cross {knob.name}=… other levels are crossed."
+            f"{origin}: {knob.name} is crossed in [cross] and also set {where}. Remove one of them; --cross "
+            f"{knob.name}=… crosses other levels."
         )
 
 
-def without(document: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return a suite's document without what it says of some knobs, for all runs and for its agents."""
-    given = [knob for knob in CROSSABLE if knob.name in set(names)]
-    found = dict(document)
-    for knob in given:
+def drop_options(document: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return a suite's document without some options, of all runs and of its agents."""
+    dropped = [knob for knob in CROSSABLE if knob.name in set(names)]
+    result = dict(document)
+    for knob in dropped:
         if knob not in AGENT_OPTIONS:
-            found = _less(found, knob.tables, knob.key)
-        elif "agents" in found:
+            result = _drop_key(result, knob.tables, knob.key)
+        elif "agents" in result:
             path = knob.in_table.tables
-            found["agents"] = [_less(agent, path, knob.key) for agent in found["agents"]]
-    return found
+            result["agents"] = [_drop_key(agent, path, knob.key) for agent in result["agents"]]
+    return result
 
 
-def _less(table: Mapping[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
-    """Return a table without a key of the table that a path leads to."""
+def _drop_key(table: Mapping[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
+    """Return a table without a key of its nested table at ``path``."""
     if not path:
         return {name: value for name, value in table.items() if name != key}
     step, *rest = path
     inner = table.get(step)
-    return {**table, step: _less(inner, rest, key)} if isinstance(inner, Mapping) else dict(table)
+    return {**table, step: _drop_key(inner, rest, key)} if isinstance(inner, Mapping) else dict(table)
 
 
-def _set_in(crossed: Iterable[Option], document: Mapping[str, Any]) -> Iterator[tuple[Option, str]]:
+def _find_settings(crossed: Iterable[Option], document: Mapping[str, Any]) -> Iterator[tuple[Option, str]]:
     for knob in crossed:
         path, agents = knob.tables, [document]
         if knob in AGENT_OPTIONS:
             path, agents = knob.in_table.tables, document.get("agents") or []
         for table in agents:
-            if _holds(table, path, knob.key):
+            if _has_key(table, path, knob.key):
                 name = table.get("label") or table.get("name")
                 yield knob, "for all runs" if table is document else f"for the agent {name!r}"
 
 
-def _holds(table: Mapping[str, Any], path: Sequence[str], key: str) -> bool:
-    return _less(table, path, key) != dict(table)
+def _has_key(table: Mapping[str, Any], path: Sequence[str], key: str) -> bool:
+    return _drop_key(table, path, key) != dict(table)

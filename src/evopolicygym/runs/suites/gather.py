@@ -1,7 +1,7 @@
-"""Gathering: the runs of a suite's shards are verified and brought into one directory; what is missing is named.
+"""Gathering of shards: their runs are verified and copied into one directory, and missing runs are listed.
 
-A run is brought home once it is finished and verifies. Nothing of the shards' directories is changed, so a shard can
-go on, and gathering again brings what was missing.
+A run is copied once it is finished and verifies. The shards' directories aren't changed, so that a shard can continue
+and gathering again adds its runs.
 """
 
 import os
@@ -21,58 +21,65 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RUN_FILES, RunRecord, find_runs, read_run
 from evopolicygym.records.rollback_guard import FINDING, create_guard, has_mark
 from evopolicygym.runs.experiment import adopt_experiment, identity_of, ledger_of, list_run
-from evopolicygym.runs.suites.document import SUITE_FILE, configuration, difference, directory_of, read, suite_lock
+from evopolicygym.runs.suites.document import (
+    SUITE_FILE,
+    configuration,
+    directory_of,
+    first_difference,
+    read_document,
+    suite_lock,
+)
 from evopolicygym.runs.suites.records import (
     PlannedRunResult,
     PlannedRunVerdict,
     identities_by_run,
     record_identities,
-    result,
+    result_of_record,
 )
-from evopolicygym.runs.suites.shards import Shard, shard_numbers, shards_of_files
+from evopolicygym.runs.suites.schedule import Shard, shard_numbers, shards_of_files
 from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan
 from evopolicygym.runs.verify import findings
 
-MOST_COMMAND = 1 << 16
-"""Bytes of a shard's command."""
+MAX_COMMAND_BYTES = 1 << 16
+"""The largest size of a shard's command."""
 SHARD_WORD = re.compile(r"--shard[= ]\S+")
-LEFT_OUT = {"lock", "staging"}
-"""Of a run's directory: what only the process that plays it needs."""
+NOT_COPIED = {"lock", "staging"}
+"""Files in a run directory that only its process needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingRuns:
-    """Runs that one command plays."""
+    """Missing runs that the same command plays."""
 
     runs: tuple[PlannedRun, ...]
     shard: Shard | None
-    """None where it isn't known into how many shards the suite was split."""
+    """None if the number of shards is unknown."""
     command: str
-    """Empty where no shard has told its own."""
+    """Empty if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatheredSuite:
-    """What was brought home of a suite."""
+    """The runs of a suite after gathering."""
 
     directory: Path
     results: tuple[PlannedRunResult, ...]
-    """Of all runs of the suite; what is not finished was not brought home."""
+    """Results of all runs of the suite; unfinished runs were not copied."""
     missing: tuple[MissingRuns, ...]
     problems: tuple[str, ...]
-    """What is wrong with records that were therefore left where they are."""
+    """Problems of records that were therefore not copied."""
 
     @property
     def ok(self) -> bool:
-        """Whether the suite is whole."""
+        """Whether the suite is complete."""
         return not self.missing and not self.problems
 
 
 def gather(sources: Sequence[Path], runs: Path) -> GatheredSuite:
-    """Bring the finished runs of a suite's shards into a directory of runs; those that are there already are kept.
+    """Copy the finished runs of a suite's shards into a directory of runs; existing copies are kept.
 
-    Raises ``UsageError`` where the shards are not of one experiment and one suite, or ``runs`` holds another;
-    ``RecordError`` where the suite is being played in ``runs``.
+    Raises ``UsageError`` if the shards are of different experiments or suites, or ``runs`` holds another one;
+    ``RecordError`` if the suite is being played in ``runs``.
     """
     directories = [directory for source in sources for directory in _suite_directories(source)]
     if not directories:
@@ -80,23 +87,23 @@ def gather(sources: Sequence[Path], runs: Path) -> GatheredSuite:
     identity, suite = _same_experiment(directories), _same_suite(directories)
     common = {**suite.common, "experiment": directories[0].name, "runs": str(runs)}
     suite = replace(suite, common=common)  # type: ignore[arg-type] # two values of the same types
-    planned, home = plan(suite, playable=False), directory_of(suite)
-    adopt_experiment(home, identity)
+    planned, target = plan(suite, playable=False), directory_of(suite)
+    adopt_experiment(target, identity)
     with suite_lock(suite):
         records, problems = _records_by_run(directories, planned, identity)
         results = []
         for run in planned:
             try:
-                results.append(_brought_home(run, records.get(run.number, {}), home))
+                results.append(_gather_run(run, records.get(run.number, {}), target))
             except EvoPolicyGymError as error:
                 problems.append(str(error))
                 results.append(PlannedRunResult(run, PlannedRunVerdict.FAILED, message=str(error)))
             except OSError as error:
                 raise StorageError(
-                    f"Can't write runs to {home}: {error}. Give another directory: --runs DIR"
+                    f"Can't write runs to {target}: {error}. Give another directory: --runs DIR"
                 ) from error
     missing = [item.planned for item in results if item.verdict is not PlannedRunVerdict.FINISHED]
-    return GatheredSuite(home, tuple(results), tuple(_by_shard(missing, planned, directories)), tuple(problems))
+    return GatheredSuite(target, tuple(results), tuple(_by_shard(missing, planned, directories)), tuple(problems))
 
 
 def _suite_directories(source: Path) -> Iterator[Path]:
@@ -120,14 +127,14 @@ def _same_experiment(directories: Sequence[Path]) -> str:
 
 
 def _same_suite(directories: Sequence[Path]) -> SuiteConfig:
-    suites = [suite for directory in directories if (suite := read(directory))]
+    suites = [suite for directory in directories if (suite := read_document(directory))]
     first = configuration(suites[0])
     for directory, suite in zip(directories, suites, strict=True):
-        if different := difference("suite", first, configuration(suite)):
-            name, there, here = different
+        if different := first_difference("suite", first, configuration(suite)):
+            name, first_value, value = different
             raise UsageError(
-                f"Shards of different suites: {name} is {there!r} in {directories[0]}, and {here!r} in {directory}. "
-                f"Continue each shard by the same command."
+                f"Shards of different suites: {name} is {first_value!r} in {directories[0]} and {value!r} in "
+                f"{directory}. Continue each shard with the same command."
             )
     return suites[0]
 
@@ -135,7 +142,7 @@ def _same_suite(directories: Sequence[Path]) -> SuiteConfig:
 def _records_by_run(
     directories: Sequence[Path], planned: Sequence[PlannedRun], identity: str
 ) -> tuple[dict[int, dict[str, RunRecord]], list[str]]:
-    """Return the records of each planned run, by its number and their ids, and what is wrong with others."""
+    """Return the records of each planned run by number and run id, and the problems of other records."""
     numbers = {name: number for number, names in identities_by_run(planned).items() for name in reversed(names)}
     records: dict[int, dict[str, RunRecord]] = {}
     problems: list[str] = []
@@ -149,27 +156,27 @@ def _records_by_run(
         opened = record.state.opened
         number = next((numbers[name] for name in record_identities(opened) if name in numbers), None)
         if opened.experiment != identity:
-            problems.append(f"{root} is of another experiment.")
+            problems.append(f"{root} belongs to another experiment.")
         elif number is None:
             problems.append(f"{root} is not a run of the suite: {opened.task.environment.name}, seed {opened.seed}.")
         else:
-            of_run = records.setdefault(number, {})
-            known = of_run.get(opened.run_id)
+            by_id = records.setdefault(number, {})
+            known = by_id.get(opened.run_id)
             if known is not None and known.hashes[-1] != record.hashes[-1] and known.state.finished:
-                problems.append(f"{root} and {known.paths.root} differ and are of one run id; the first is used.")
+                problems.append(f"{root} and {known.paths.root} have one run id and differ; the latter is used.")
             else:
-                of_run[opened.run_id] = record
+                by_id[opened.run_id] = record
     return records, problems
 
 
-def _brought_home(run: PlannedRun, records: Mapping[str, RunRecord], home: Path) -> PlannedRunResult:
-    """Return what has come of a run, once it is at home where it is finished.
+def _gather_run(run: PlannedRun, records: Mapping[str, RunRecord], target: Path) -> PlannedRunResult:
+    """Copy a run if it is finished, and return its result.
 
-    Raises ``RecordError`` where it was played twice, or does not verify.
+    Raises ``RecordError`` if it was played twice or does not verify.
     """
     finished = [record for record in records.values() if record.state.finished]
     if not finished:
-        return next((result(run, record) for record in records.values()), PlannedRunResult(run))
+        return next((result_of_record(run, record) for record in records.values()), PlannedRunResult(run))
     if len(finished) > 1:
         paths = ", ".join(str(record.paths.root) for record in finished)
         raise RecordError(f"{run} was played {len(finished)} times: {paths}. Remove all but one, and gather again.")
@@ -179,27 +186,27 @@ def _brought_home(run: PlannedRun, records: Mapping[str, RunRecord], home: Path)
     failed = [finding for finding in failed if finding.name != FINDING or has_mark(source)]
     if failed:
         raise RecordError(f"{source} does not verify: {failed[0].name}: {failed[0].detail}")
-    root = home / Path(*source.parts[-3:])
+    root = target / Path(*source.parts[-3:])
     if root != source:
         _copy_run(RunPaths(source), RunPaths(root))
     _make_own(record)
-    return replace(result(run, record), root=root)
+    return replace(result_of_record(run, record), root=root)
 
 
 def _copy_run(source: RunPaths, target: RunPaths) -> None:
-    """Copy a run's directory; its event log comes last, so that what was killed meanwhile is not taken for a run."""
+    """Copy a run directory, its event log last, so that a partial copy is not taken for a run."""
     if target.journal.exists():
         if target.journal.read_bytes() == source.journal.read_bytes():
             return
         raise RecordError(f"{target.root} exists and differs from {source.root}; move it away, and gather again.")
 
-    def left_out(directory: str, names: list[str]) -> set[str]:
-        top = LEFT_OUT | {source.journal.name} if Path(directory) == source.root else set()
-        odd = {name for name in names if not _can_be_copied(Path(directory, name))}
-        return odd | (top & set(names))
+    def ignored(directory: str, names: list[str]) -> set[str]:
+        local_files = NOT_COPIED | {source.journal.name} if Path(directory) == source.root else set()
+        special = {name for name in names if not _can_be_copied(Path(directory, name))}
+        return special | (local_files & set(names))
 
     shutil.rmtree(target.root, ignore_errors=True)
-    shutil.copytree(source.root, target.root, symlinks=True, ignore=left_out)
+    shutil.copytree(source.root, target.root, symlinks=True, ignore=ignored)
     last = target.root / f"{target.journal.name}.part"
     last.write_bytes(source.journal.read_bytes())
     flush_tree(target.root)
@@ -212,7 +219,7 @@ def _can_be_copied(path: Path) -> bool:
 
 
 def _make_own(record: RunRecord) -> None:
-    """List a run and mark how far it is, as if it had been played here: the suite continues around it."""
+    """Register a run and its high-water mark as if it had been played here, so that the suite continues."""
     opened = record.state.opened
     ledger = ledger_of(opened.experiment)
     if ledger is None or opened.run_id not in ledger.runs:
@@ -242,11 +249,11 @@ def _by_shard(
 
 def _command(file: Path) -> str:
     try:
-        return regular_file.read(file, MOST_COMMAND).decode(errors="replace").strip()
+        return regular_file.read(file, MAX_COMMAND_BYTES).decode(errors="replace").strip()
     except (OSError, RecordError):
         return ""
 
 
 def command_text(words: Sequence[str]) -> str:
-    """Return a command as a shell takes it."""
+    """Return a command quoted for a shell."""
     return " ".join(map(quote, ["evopolicygym", *words]))

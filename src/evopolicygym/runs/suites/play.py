@@ -1,4 +1,4 @@
-"""Playing a suite: a pool of child processes, each of which plays one run on cores of its own."""
+"""Playing a suite: a pool of child processes, each playing a run on its own cores."""
 
 import json
 import logging
@@ -25,16 +25,15 @@ from evopolicygym.runs.experiment import SECRET_FILE_VARIABLE, accept_secret
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.progress import RunProgress
 from evopolicygym.runs.suites.child import RunOrder
-from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, suite_lock
-from evopolicygym.runs.suites.forecast import turn
+from evopolicygym.runs.suites.document import LOG_FILE, check_document, directory_of, suite_lock
 from evopolicygym.runs.suites.records import (
     PlannedRunResult,
     PlannedRunStopped,
     PlannedRunVerdict,
-    found,
+    find_results,
     result_of_process,
 )
-from evopolicygym.runs.suites.shards import Shard, runs_of_shard
+from evopolicygym.runs.suites.schedule import Shard, runs_of_shard, start_order
 from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan, validate_plan
 
 LOG = logging.getLogger("evopolicygym")
@@ -44,30 +43,30 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class ProcessStarted:
-    """A run's process is up."""
+    """A run's process has started."""
 
     process: int
     cores: tuple[int, ...]
-    """Those that it and all that it starts may use, as the system says."""
+    """The cores that the process and its children may use."""
 
 
 Update = ProcessStarted | RunProgress | PlannedRunResult
 Observer = Callable[[PlannedRun, Update], None]
-"""Called by the thread that plays the suite: when a run starts, as it proceeds, and with its result."""
+"""Called by the suite's thread with each run's start, progress and result."""
 
 
 def prepare_suite(
     config: SuiteConfig, on_warning: Callable[[str], object], shard: Shard | None = None
 ) -> tuple[SuiteConfig, tuple[PlannedRun, ...]]:
-    """Return a suite as it can be played here, and its runs, or a shard's; raise ``UsageError`` if it can't be played.
+    """Return a suite with its workers capped, and its runs or a shard's; raise ``UsageError`` if it can't be played.
 
-    All of the suite is checked, so that every shard is refused where one of them would be.
+    The whole suite is checked, so that either all shards are accepted or none.
     """
     workers = cap_workers(config.common["workers"], config.common["executor"], on_warning)
     config = replace(config, common={**config.common, "workers": workers})
     planned = plan(config)
     warnings = validate_plan(planned)
-    check(config)
+    check_document(config)
     for warning in warnings:
         on_warning(warning)
     return config, runs_of_shard(planned, shard) if shard else tuple(planned)
@@ -80,54 +79,53 @@ def play_suite(
     shard: Shard | None = None,
     command: str = "",
 ) -> tuple[list[PlannedRunResult], bool]:
-    """Play what is not finished of a prepared suite or shard; return all results, and whether nobody interrupted it.
+    """Play the unfinished runs of a prepared suite or shard; return all results, and whether it was not interrupted.
 
-    ``observing`` gets the results so far, by the runs' numbers; its context gives what observes the suite meanwhile.
-    ``command`` plays the same shard again. Raises ``RecordError`` where another process plays the suite or the shard,
-    ``UsageError`` where a shard has no secret that all shards have.
+    ``observing`` gets the results so far by run number, and its context yields the observer. ``command`` plays the same
+    shard again. Raises ``RecordError`` if another process plays the suite or the shard, ``UsageError`` if a shard lacks
+    the shared secret.
     """
     directory, cores = directory_of(config), sorted(os.sched_getaffinity(0))
     name, log = config.common["experiment"], directory / (shard.log_file if shard else LOG_FILE)
     if not accept_secret(Path(config.common["runs"]), name) and shard and not (directory / EXPERIMENT_FILE).exists():
         raise UsageError(
-            f"Missing secret: shards play the same cases only where all have one secret. Write it once with "
+            f"Missing secret: shards need a shared secret to play the same cases. Write it once with "
             f"'evopolicygym suites secret {name} -o FILE', and set {SECRET_FILE_VARIABLE}=FILE for each shard."
         )
     with suite_lock(config, shard, command) as locks:
-        results = found(planned, directory)
+        results = find_results(planned, directory)
         waiting = max(1, sum(result.verdict is not PlannedRunVerdict.FINISHED for result in results.values()))
-        jobs = min(config.jobs or jobs_by_default(len(cores) if config.common["executor"] == LOCAL else 1), waiting)
-        suite = Suite(results, shares(cores, jobs), locks)
+        jobs = min(config.jobs or default_jobs(len(cores) if config.common["executor"] == LOCAL else 1), waiting)
+        suite = Suite(results, split_cores(cores, jobs), locks)
         LOG.info("%s runs at once, on cores %s; log %s", jobs, cores, log)
         with observing(results) as observe:
-            undisturbed = suite.play(log, observe)
-    return list(suite.results.values()), undisturbed
+            was_completed = suite.play(log, observe)
+    return list(suite.results.values()), was_completed
 
 
 class Suite:
-    """The runs of a suite that are waiting and those that are being played."""
+    """The waiting and playing runs of a suite."""
 
     def __init__(
-        self, results: Mapping[int, PlannedRunResult], shares: Sequence[tuple[int, ...]], locks: tuple[int, ...]
+        self, results: Mapping[int, PlannedRunResult], split_cores: Sequence[tuple[int, ...]], locks: tuple[int, ...]
     ) -> None:
-        """Play what ``results`` says is not finished, as many runs at once as there are shares of the cores.
+        """Prepare the unfinished runs of ``results``, to play one at a time on each share of the cores.
 
-        Repeats begin in their order, and in each the runs first that are expected to take the longest, so that all
-        shares are busy to the end.
+        Repeats start in order, and within each the longest runs first, so that all cores are busy until the end.
         """
         self.results = dict(results)
         self._locks = locks
-        self._shares = shares
+        self._shares = split_cores
         waiting = [result for result in results.values() if result.verdict is not PlannedRunVerdict.FINISHED]
-        self._waiting = deque(sorted(waiting, key=lambda result: turn(result.planned)))
+        self._waiting = deque(sorted(waiting, key=lambda result: start_order(result.planned)))
         self._processes: list[subprocess.Popen[bytes]] = []
         self._updates: SimpleQueue[tuple[PlannedRun, Update] | Future[None]] = SimpleQueue()
         self._interruptions = 0
 
     def play(self, log: Path, observe: Observer) -> bool:
-        """Play all that is waiting, and return whether nobody interrupted it; what runs print goes into ``log``.
+        """Play all waiting runs and return whether it was not interrupted; the output of runs goes into ``log``.
 
-        The first signal has all runs stopped in good order; a second one kills them.
+        The first signal stops all runs cleanly; the second kills them.
         """
         with (
             ThreadPoolExecutor(len(self._shares)) as pool,
@@ -148,7 +146,7 @@ class Suite:
                         self.results[update[0].number] = update[1]
                     observe(*update)
             finally:
-                if playing:  # an error: nothing of the suite outlives it
+                if playing:  # after an error no process may survive
                     self._waiting.clear()
                     self._interruptions = 2
                     self._stop_processes()
@@ -156,33 +154,33 @@ class Suite:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Have signals stop the runs."""
+        """Make signals stop the runs."""
 
         def interrupt(_signal: int, _frame: FrameType | None) -> None:
             self._interruptions += 1
             self._stop_processes()
 
-        before = {number: signal.signal(number, interrupt) for number in SIGNALS}
+        previous = {number: signal.signal(number, interrupt) for number in SIGNALS}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in previous.items():
                 signal.signal(number, handler)
 
     def _play_waiting(self, cores: tuple[int, ...], output: int) -> None:
-        """Play one run after another on a share of the cores, until none waits or the suite is interrupted."""
+        """Play waiting runs in turn on a share of the cores, until none is left or the suite is interrupted."""
         os.sched_setaffinity(0, cores)  # of this thread, whose processes inherit it
         while not self._interruptions:
             try:
-                before = self._waiting.popleft()
+                previous = self._waiting.popleft()
             except IndexError:
                 return
-            self._updates.put((before.planned, self._play(before, output)))
+            self._updates.put((previous.planned, self._play(previous, output)))
 
-    def _play(self, before: PlannedRunResult, output: int) -> PlannedRunResult:
-        run, root, opened, stopped = before.planned, before.root, False, None
+    def _play(self, previous: PlannedRunResult, output: int) -> PlannedRunResult:
+        run, root, opened, stopped = previous.planned, previous.root, False, None
         order = RunOrder(run.config, root, tuple(sys.path), self._locks)
-        with self._started(order, output) as process:
+        with self._start_process(order, output) as process:
             self._updates.put((run, ProcessStarted(process.pid, tuple(sorted(os.sched_getaffinity(process.pid))))))
             for line in process.stdout or ():
                 fields = json.loads(line)
@@ -199,8 +197,8 @@ class Suite:
             )
 
     @contextmanager
-    def _started(self, order: RunOrder, output: int) -> Iterator["subprocess.Popen[bytes]"]:
-        """Start a run's process; wait for its end."""
+    def _start_process(self, order: RunOrder, output: int) -> Iterator["subprocess.Popen[bytes]"]:
+        """Start a run's process and wait for its end."""
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "evopolicygym.runs.suites.child"],
             bufsize=0,
@@ -208,7 +206,7 @@ class Suite:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
-            process_group=0,  # so that Ctrl-C reaches this process alone, which then sees to the rest
+            process_group=0,  # Ctrl-C reaches only this process, which stops the others
         )
         with process:
             if process.stdin:
@@ -221,10 +219,10 @@ class Suite:
                 yield process
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             finally:
-                self._processes.remove(process)  # before its number is free for another
+                self._processes.remove(process)  # before its process id can be reused
 
     def _stop_processes(self) -> None:
-        """Ask each run to stop in good order; when that was asked before, kill it with all that it started."""
+        """Ask each run to stop cleanly; the second time, kill it with its children."""
         for process in list(self._processes):
             if self._interruptions > 1:
                 with suppress(ProcessLookupError):
@@ -233,14 +231,14 @@ class Suite:
                 process.stdin.close()
 
 
-def shares(cores: Sequence[int], jobs: int) -> list[tuple[int, ...]]:
-    """Return which cores each of so many jobs may use: parts of all, or one each in turn where there are more jobs."""
+def split_cores(cores: Sequence[int], jobs: int) -> list[tuple[int, ...]]:
+    """Return the cores of each job: a part of all, or a single core each if there are more jobs than cores."""
     count = len(cores)
     if jobs > count:
         return [(cores[job % count],) for job in range(jobs)]
     return [tuple(cores[job * count // jobs : (job + 1) * count // jobs]) for job in range(jobs)]
 
 
-def jobs_by_default(cores: int) -> int:
-    """Return how many runs are played at once where nobody says: half as many as there are cores."""
+def default_jobs(cores: int) -> int:
+    """Return the default number of runs played at once: half the number of cores."""
     return max(1, cores // 2)

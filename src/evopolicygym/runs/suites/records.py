@@ -1,9 +1,8 @@
-"""Which records a suite has, and what each says of its run.
+"""The records of a suite's runs, and their results.
 
-A record belongs to a planned run when it says so itself: same agent, task, seed and cases. So nothing is lost where a
-suite is killed between the opening of a run and the noting of it, for there is no such note. It counts only where this
-user played it on this machine, which its high-water mark says, and where a finished one verifies: whatever else lies in
-the experiment's directory may have been laid there, and its run is played.
+A record is matched to a planned run by its content: agent, task, seed and cases. No other list of runs is kept, so a
+killed suite loses none. A record counts only if its high-water mark shows that this user played it on this machine,
+and, once finished, if it verifies. Any other record may have been planted, and its run is played again.
 """
 
 import json
@@ -30,25 +29,25 @@ from evopolicygym.records.run_document import is_current
 from evopolicygym.runs.suites.suite import PlannedRun
 
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
-WORDS = 500
-"""The most characters that are shown of why a run failed."""
+MESSAGE_LENGTH = 500
+"""The largest length of a failed run's message."""
 
 
 class PlannedRunVerdict(StrEnum):
-    """What has come of a planned run."""
+    """The state of a planned run."""
 
     FINISHED = "finished"
-    """It has its result; that may be none, where its agent submitted nothing that could be played."""
+    """It has a result, which is no score if nothing playable was submitted."""
     FAILED = "failed"
-    """It was stopped for a reason outside of the agent; it can be resumed."""
+    """It was stopped for a reason outside the agent; it can be resumed."""
     INTERRUPTED = "interrupted"
     WAITING = "waiting"
-    """It was not begun."""
+    """It has not started."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRunStopped:
-    """The last words of a run's process: the run was stopped before its end, or could not be opened."""
+    """A run that its process stopped before its end or could not open."""
 
     reason: str
     """``interrupted``, or the kind of error."""
@@ -57,7 +56,7 @@ class PlannedRunStopped:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRunResult:
-    """A planned run and what has come of it."""
+    """A planned run and its result."""
 
     planned: PlannedRun
     verdict: PlannedRunVerdict = PlannedRunVerdict.WAITING
@@ -65,14 +64,14 @@ class PlannedRunResult:
     score: float | None = None
     standard_error: float | None = None
     reason: str = ""
-    """In a word: why it failed, or how its agent ended, where that is worth telling."""
+    """Why it failed, or how its agent ended if not as expected."""
     message: str = ""
     returns: tuple[float, ...] = ()
-    """Held-out, in the split's order."""
+    """Held-out returns in the split's order."""
 
 
 def is_own(record: RunRecord) -> bool:
-    """Return whether this user played a record's run on this machine, and a finished one is as it was played."""
+    """Return whether this user played a run on this machine, and its record verifies if finished."""
     root = record.paths.root
     if not rollback_guard.is_own_run(root):
         return False
@@ -81,20 +80,20 @@ def is_own(record: RunRecord) -> bool:
     return all(finding.ok or finding.settled_by_replay or finding.name == DOCUMENT for finding in audit(root))
 
 
-def found(
+def find_results(
     plan: Iterable[PlannedRun], directory: Path, counts: Callable[[RunRecord], bool] = is_own
 ) -> dict[int, PlannedRunResult]:
-    """Return what has come of each planned run by what lies in the directory of its experiment, by number.
+    """Return the result of each planned run by number, from the records in its experiment's directory.
 
-    A record that doesn't count is passed over. Where several are of one planned run, the one that was opened first
-    counts. Raises ``RecordError`` where a record can't be read: nobody knows which run it is of.
+    Records for which ``counts`` is false are skipped. Of several records of a planned run, the one opened first counts.
+    Raises ``RecordError`` if a record can't be read, because its run is then unknown.
     """
     plan = tuple(plan)
     wanted = identities_by_run(plan)
     asked = {identity for identities in wanted.values() for identity in identities}
     records: dict[str, RunRecord] = {}
     for root in find_runs(directory):
-        record = _read(root)
+        record = _read_record(root)
         if record is None:
             continue
         identities = asked.intersection(record_identities(record.state.opened))
@@ -107,37 +106,37 @@ def found(
     results = {}
     for run in plan:
         record_or_none = next(filter(None, map(records.get, wanted[run.number])), None)
-        results[run.number] = PlannedRunResult(run) if record_or_none is None else _found(run, record_or_none)
+        results[run.number] = PlannedRunResult(run) if record_or_none is None else _checked_result(run, record_or_none)
     return results
 
 
 def identities_by_run(plan: Iterable[PlannedRun]) -> dict[int, tuple[str, ...]]:
-    """Return the identities of records of each run, by its number; that of an exact record comes first."""
+    """Return the identities of matching records of each run by number, an exact match first."""
     plan = tuple(plan)
-    alone = {identity for identity, count in Counter(map(_unlabelled, plan)).items() if count == 1}
-    return {run.number: tuple(_planned_identities(run, alone)) for run in plan}
+    unique = {identity for identity, count in Counter(map(_unlabelled, plan)).items() if count == 1}
+    return {run.number: tuple(_planned_identities(run, unique)) for run in plan}
 
 
-def _found(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
-    """Return what a record says of a run; one whose ``run.json`` is not that of its journal is to be resumed.
+def _checked_result(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
+    """Return a record's result; it is interrupted if its ``run.json`` is missing or out of date.
 
-    So is one that was killed before it was written, and resuming a finished run writes it anew.
+    Resuming a finished run writes ``run.json`` again.
     """
-    said = result(run, record)
-    if said.verdict is PlannedRunVerdict.FINISHED and not is_current(record.paths):
-        return replace(said, verdict=PlannedRunVerdict.INTERRUPTED)
-    return said
+    outcome = result_of_record(run, record)
+    if outcome.verdict is PlannedRunVerdict.FINISHED and not is_current(record.paths):
+        return replace(outcome, verdict=PlannedRunVerdict.INTERRUPTED)
+    return outcome
 
 
-def result(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
-    """Return what a run's record says of it."""
+def result_of_record(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
+    """Return a run's result from its record."""
     state, root = record.state, record.paths.root
     if state.finished is not None:
         ends = [event for event in record.events if isinstance(event, AgentEnded)]
-        trouble = (ends[-1].end, ends[-1].message) if ends and ends[-1].end not in EXPECTED_ENDS else ("", "")
+        problem = (ends[-1].end, ends[-1].message) if ends and ends[-1].end not in EXPECTED_ENDS else ("", "")
         returns = state.rollout(Split.HELD_OUT, state.selected.checkpoint).returns if state.selected else ()
         return PlannedRunResult(
-            run, PlannedRunVerdict.FINISHED, root, state.finished.score, state.finished.standard_error, *trouble,
+            run, PlannedRunVerdict.FINISHED, root, state.finished.score, state.finished.standard_error, *problem,
             returns=tuple(returns),
         )  # fmt: skip
     last = record.events[-1]
@@ -149,46 +148,45 @@ def result(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
 def result_of_process(
     run: PlannedRun, root: Path | None, stopped: PlannedRunStopped | None, exit_code: int, *, played: bool
 ) -> PlannedRunResult:
-    """Return what has come of a run whose process has ended: its record tells, or what it said, or else its end.
+    """Return the result of a run whose process has ended: from its record, its last message, or its exit code.
 
-    ``played`` says whether the process came so far that what is in the record may be of it.
+    ``played`` tells whether the process opened the run, so that the record can be its own.
     """
-    recorded = result(run, read_run(root)) if root else PlannedRunResult(run)
+    recorded = result_of_record(run, read_run(root)) if root else PlannedRunResult(run)
     if recorded.verdict is PlannedRunVerdict.FINISHED or (recorded.verdict is PlannedRunVerdict.FAILED and played):
         return recorded
     if stopped is not None:
         verdict = (
             PlannedRunVerdict.INTERRUPTED if stopped.reason == StopReason.INTERRUPTED else PlannedRunVerdict.FAILED
         )
-        return PlannedRunResult(run, verdict, root, reason=stopped.reason, message=stopped.message[:WORDS])
+        return PlannedRunResult(run, verdict, root, reason=stopped.reason, message=stopped.message[:MESSAGE_LENGTH])
     how = f"killed by signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
     return PlannedRunResult(
-        run, PlannedRunVerdict.FAILED, root, reason="process ended", message=f"its process ended by itself, {how}"
+        run, PlannedRunVerdict.FAILED, root, reason="process ended", message=f"its process ended unexpectedly, {how}"
     )
 
 
-def _read(root: Path) -> RunRecord | None:
-    """Return a run's record; None where it was killed before it was opened."""
+def _read_record(root: Path) -> RunRecord | None:
+    """Return a run's record; None if it was killed before it was opened."""
     paths = RunPaths(root)
     try:
         contents = journal.read(paths.journal)
         return record_of(paths, contents) if contents.events else None
     except RecordError as error:
         raise RecordError(
-            f"{error}\nIt is unknown which run of the suite it is: move {root} out of the experiment to have it played "
-            f"anew, or mend it."
+            f"{error}\nIts run of the suite is unknown: repair {root}, or move it away to play the run again."
         ) from error
 
 
 def _reason(record: RunRecord, stop: RunStopped) -> str:
-    """Return why a run was stopped, in a word: how its agent paused, where it did."""
+    """Return why a run was stopped, or how its agent paused."""
     pauses = {end.value for end in AgentEnd if end.pauses}
     ends = [event.end for event in record.events if isinstance(event, AgentEnded)]
     return ends[-1] if stop.reason is StopReason.AGENT and ends and ends[-1] in pauses else stop.reason.value
 
 
 def record_identities(opened: RunOpened) -> tuple[str, ...]:
-    """Return the identities of a record: its isolation by name, or as auto, with the same features missing."""
+    """Return the identities of a record: with its sandbox backend and with ``auto``, and the same features missing."""
     played = Isolation.parse(opened.isolation)
     return tuple(
         _identity(opened.task, opened.agent, opened.seed, opened.split, isolation)
@@ -196,14 +194,14 @@ def record_identities(opened: RunOpened) -> tuple[str, ...]:
     )
 
 
-def _planned_identities(run: PlannedRun, alone: Container[str]) -> Iterator[str]:
-    """Yield the identities of records of a run: a feature that may be missing may have been there all the same.
+def _planned_identities(run: PlannedRun, unique: Container[str]) -> Iterator[str]:
+    """Yield the identities of matching records of a run: allowed missing features may have been present.
 
-    A record without a label is of a labelled run, too, where no other of the suite is the same but for its label.
+    A record without a label matches a labelled run if no other run of the suite differs only in its label.
     """
     config = run.config
     asked = Isolation.parse(config.isolation)
-    bare = [replace(config.agent, label="")] if config.agent.label and _unlabelled(run) in alone else []
+    bare = [replace(config.agent, label="")] if config.agent.label and _unlabelled(run) in unique else []
     for agent in (config.agent, *bare):
         for count in range(len(asked.missing) + 1):
             for missing in combinations(sorted(asked.missing), count):
@@ -218,7 +216,7 @@ def _unlabelled(run: PlannedRun) -> str:
 
 
 def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, isolation: Isolation) -> str:
-    """Return all that a run is, as text; of the environment its name, as which version it is of is checked later."""
+    """Return the identity of a run as text, with only the environment's name, because versions are checked later."""
     what = {
         "environment": task.environment.name,
         "task": {name: value for name, value in asdict(task).items() if name != "environment"},

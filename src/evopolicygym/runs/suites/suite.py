@@ -1,8 +1,4 @@
-"""A suite: agents by environments by repeats, as a file or a command asks for them, its tasks, and the runs planned.
-
-The knobs that a suite can cross are in ``cross.py``; what is kept of a suite on disk, in ``document.py``; how its runs
-are played, in ``play.py``.
-"""
+"""Configuration of a suite (agents by environments by repeats), its tasks, and its planned runs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,28 +39,28 @@ from evopolicygym.runs.config import (
     read_table,
 )
 from evopolicygym.runs.preflight import (
-    price_of,
+    missing_price_warning,
     refuse_memory,
     refuse_packages,
     refuse_program,
     refuse_unknown,
-    unpriced,
+    resolve_price,
 )
 from evopolicygym.runs.suites.cross import (
     CrossTable,
     Levels,
-    cells,
-    levels_text,
-    refuse_odd_levels,
-    refuse_set_besides,
-    without,
+    check_levels,
+    check_single_setting,
+    drop_options,
+    expand_cells,
+    format_levels,
 )
 from evopolicygym.specs import catalog, pack_catalog
 
 ENTRY_OPTIONS = tuple(option.in_table for option in AGENT_OPTIONS)
-"""An agent's options as an entry's table holds them."""
+"""An agent's options as keys of ``[[agents]]``."""
 EntryTable = create_table_model("Entry", ENTRY_OPTIONS)
-"""``[[agents]]``: one entry of a suite."""
+"""``[[agents]]``: an entry of a suite."""
 SuiteTable = create_table_model(
     "Suite",
     COMMON_OPTIONS,
@@ -78,28 +74,28 @@ SuiteTable = create_table_model(
     repeats=(int, 1),
     jobs=(int | None, None),
 )
-"""A whole suite, as a TOML file holds it."""
+"""A suite's TOML file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteConfig:
-    """A whole suite. All its runs are of one experiment, so that all agents play the same cases."""
+    """Configuration of a suite. Its runs share an experiment, so that all agents play the same cases."""
 
     environments: tuple[str, ...]
-    """Names, or paths of specs' ``.toml`` files as seen from where the program starts."""
+    """Names, or paths of specs' ``.toml`` files relative to the working directory."""
     agents: tuple[AgentOptions, ...]
     common: CommonOptions
-    """What all runs have in common; the experiment is by default the suite's name."""
+    """Options of all runs; the experiment is by default the suite's name."""
     repeats: int = 1
     """How many times each agent plays each environment; repeat k has the seed ``seed + k``."""
     jobs: int | None = None
-    """How many runs are played at once; None: half as many as there are cores."""
+    """How many runs are played at once; None for half the number of cores."""
     description: str = ""
     cross: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """The levels of each knob that is crossed; every combination is played, on the same cases."""
+    """The levels of each crossed knob; every combination is played on the same cases."""
 
     def document(self) -> dict[str, Any]:
-        """Return the suite as a TOML file holds it; a knob that is crossed has no value of its own."""
+        """Return the suite as a TOML document, without values of crossed knobs."""
         return {
             **nest_options(COMMON_OPTIONS, self._uncrossed(self.common)),
             "description": self.description,
@@ -115,18 +111,18 @@ class SuiteConfig:
 
 
 def entry_name(entry: AgentOptions) -> str:
-    """Return what an entry goes by: its label, else ``NAME:MODEL@EFFORT``, as far as it has these."""
+    """Return an entry's label, or else ``NAME:MODEL@EFFORT`` without the missing parts."""
     model = f":{entry['model']}" if entry["model"] else ""
     effort = f"@{entry['effort']}" if entry["effort"] else ""
     return entry["label"] or f"{build_agent_config(entry).name}{model}{effort}"
 
 
-def suite_of(document: Mapping[str, Any], origin: str) -> SuiteConfig:
-    """Return the suite that a document asks for, as a TOML file holds it; ``UsageError`` names its ``origin``."""
+def decode_suite(document: Mapping[str, Any], origin: str) -> SuiteConfig:
+    """Decode a TOML document; a ``UsageError`` names its ``origin``."""
     table = decode_table(SuiteTable, document, origin).model_dump()
     cross = {name: levels for name in document.get("cross", {}) if (levels := table["cross"][name]) is not None}
-    refuse_odd_levels(cross, origin)
-    refuse_set_besides(cross, document, origin)
+    check_levels(cross, origin)
+    check_single_setting(cross, document, origin)
     return SuiteConfig(
         environments=tuple(table["environments"]),
         agents=tuple(cast("AgentOptions", flatten_options(ENTRY_OPTIONS, agent)) for agent in table["agents"]),
@@ -140,14 +136,14 @@ def suite_of(document: Mapping[str, Any], origin: str) -> SuiteConfig:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One run of a suite."""
+    """A run of a suite."""
 
     number: int
     entry: str
     repeat: int
     config: RunConfig
     levels: Levels = field(default_factory=dict)
-    """Of each knob that its suite crosses."""
+    """The level of each crossed knob."""
 
     @property
     def environment(self) -> str:
@@ -155,56 +151,57 @@ class PlannedRun:
         return self.config.task.environment.name
 
     def __str__(self) -> str:
-        cell = [levels_text(self.levels)] if self.levels else []
+        cell = [format_levels(self.levels)] if self.levels else []
         return " · ".join([self.environment, self.entry, *cell, f"repeat {self.repeat}"])
 
 
 def plan(suite: SuiteConfig, *, playable: bool = True) -> tuple[PlannedRun, ...]:
-    """Return a suite's runs in the order in which they begin: each repeat through all environments, then the next.
+    """Return a suite's runs by repeat, environment, crossed levels and agent.
 
-    In an environment every combination of crossed levels has its turn, by all agents. What a run plays depends on
-    nothing else in the suite, so that a suite can grow. Raises ``UsageError`` where it can't be played as it is, or,
-    where it is to be ``playable`` here, a pack is missing.
+    A run doesn't depend on other runs of the suite, so that a suite can grow. Raises ``UsageError`` if the suite is
+    invalid or, if it must be ``playable`` here, a pack is missing.
     """
-    _refuse_nonsense(suite)
+    _check_counts(suite)
     if playable:
         refuse_missing_packs(suite.environments)
     runs = [
-        (entry_name(agent), repeat, build_run_config(task, _of_repeat(suite.common, agent, levels, repeat)), levels)
+        (entry_name(agent), repeat, build_run_config(task, _run_options(suite.common, agent, levels, repeat)), levels)
         for repeat in range(suite.repeats)
         for task in suite.environments
-        for levels in cells(suite.cross)
+        for levels in expand_cells(suite.cross)
         for agent in suite.agents
     ]
-    in_a_task = len(runs) // (suite.repeats * len(suite.environments))
-    _refuse_twice("environment", [config.task.environment.name for _, _, config, _ in runs[::in_a_task]], suite)
+    runs_per_task = len(runs) // (suite.repeats * len(suite.environments))
+    tasks = [config.task.environment.name for _, _, config, _ in runs[::runs_per_task]]
+    _refuse_duplicates("environment", tasks, suite)
     return tuple(PlannedRun(number, *item) for number, item in enumerate(runs))
 
 
-def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> SuiteConfig:
-    """Return the suite of a name, or of a path to a ``.toml`` file, with what was ``given`` besides laid over it.
+def load_suite(name: str, overrides: Mapping[str, Any], agent_defaults: Mapping[str, Any] | None = None) -> SuiteConfig:
+    """Return the suite with this name or ``.toml`` file, with ``overrides``.
 
-    What is given as crossed overrides what the file says of it, crossed or not.
-    ``every`` is what each of its agents has that says nothing else itself.
+    A crossed override replaces the file's value or levels. ``agent_defaults`` are options of agents that don't set
+    them.
     """
-    in_file = without(read_table(_file(asked)), given.get("cross", {}))
-    document = merge_tables({"experiment": Path(asked).stem, **in_file}, given)
-    if every:
+    in_file = drop_options(read_table(_suite_file(name)), overrides.get("cross", {}))
+    document = merge_tables({"experiment": Path(name).stem, **in_file}, overrides)
+    if agent_defaults:
         agents = document.get("agents", [{"name": DEFAULT_AGENT}])
-        entries = [merge_tables(every, agent) if isinstance(agent, Mapping) else agent for agent in agents]
+        entries = [merge_tables(agent_defaults, agent) if isinstance(agent, Mapping) else agent for agent in agents]
         document = {**document, "agents": entries}
-    return suite_of(document, str(asked))
+    return decode_suite(document, str(name))
 
 
-def names() -> list[str]:
-    """Return the names of all suites that come with the package, sorted."""
-    return sorted(file.name.removesuffix(".toml") for file in _built_in().iterdir() if file.name.endswith(".toml"))
+def suite_names() -> list[str]:
+    """Return the sorted names of all suites that ship."""
+    names = (file.name for file in _shipped_suites().iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
-def entry(text: str) -> dict[str, str]:
-    """Return the entry that a text of the form ``NAME[:MODEL[@EFFORT]]`` names, as a table.
+def parse_entry(text: str) -> dict[str, str]:
+    """Parse ``NAME[:MODEL[@EFFORT]]`` into an entry's table.
 
-    A name from outside, ``package.module:make``, holds a colon of its own.
+    The name of an agent from another package, ``package.module:make``, contains a colon itself.
     """
     name, _, model = text.partition(":")
     if model and name not in AGENTS.names():
@@ -217,49 +214,49 @@ def entry(text: str) -> dict[str, str]:
 
 
 def validate_plan(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
-    """Return warnings about a suite's agents, before anything of it is written.
+    """Return warnings about a suite's agents, before anything is written.
 
-    Raises ``UsageError`` where a built-in agent can't be made as configured, or there is no such isolation or
-    executor. An agent from outside is made in the process of its run only: what it does there touches no other.
+    Raises ``UsageError`` if a built-in agent's configuration is invalid, or the isolation or executor is unknown. An
+    agent of another package is created only in the process of its run, so that it can't affect others.
     """
     planned = tuple(runs)
-    for run in planned[:1]:  # they have these in common
+    for run in planned[:1]:  # the same for all runs
         refuse_unknown(run.config)
     tasks = [run.config.task for run in planned]
     for task in {(item.environment.name, item.policy_packages): item for item in tasks}.values():
         if task.policy_packages:
             refuse_packages(task)
     configs = {
-        (run.entry, levels_text(run.levels)): run.config for run in planned if ":" not in run.config.agent.name
+        (run.entry, format_levels(run.levels)): run.config for run in planned if ":" not in run.config.agent.name
     }.values()
-    found = []
+    warnings = []
     for config in configs:
         agent = make(config.agent)
         refuse_program(config, agent)
         refuse_memory(config, agent)
         if config.agent.command and isinstance(agent, EnvironmentSpecificAgent):
             agent.refuse(config.task.environment.name)
-        found.append(unpriced(config.agent, price_of(config, agent)))
-    return tuple(dict.fromkeys(warning for warning in found if warning))
+        warnings.append(missing_price_warning(config.agent, resolve_price(config, agent)))
+    return tuple(dict.fromkeys(warning for warning in warnings if warning))
 
 
-def _of_repeat(common: CommonOptions, agent: AgentOptions, levels: Levels, repeat: int) -> RunOptions:
+def _run_options(common: CommonOptions, agent: AgentOptions, levels: Levels, repeat: int) -> RunOptions:
     return cast("RunOptions", {**common, **agent, **levels, "seed": common["seed"] + repeat})
 
 
-def _built_in() -> Traversable:
+def _shipped_suites() -> Traversable:
     return files("evopolicygym.runs.suites")
 
 
-def _file(asked: str) -> Path:
-    if asked.endswith(".toml"):
-        return Path(asked)
-    if asked not in names():
-        raise UnknownName("suite", asked, names())
-    return Path(str(_built_in() / f"{asked}.toml"))
+def _suite_file(name: str) -> Path:
+    if name.endswith(".toml"):
+        return Path(name)
+    if name not in suite_names():
+        raise UnknownName("suite", name, suite_names())
+    return Path(str(_shipped_suites() / f"{name}.toml"))
 
 
-def _refuse_nonsense(suite: SuiteConfig) -> None:
+def _check_counts(suite: SuiteConfig) -> None:
     for what, count in (("environments", len(suite.environments)), ("agents", len(suite.agents))):
         if not count:
             raise UsageError(f"Invalid suite: expected at least one of {what}, got none.")
@@ -269,18 +266,18 @@ def _refuse_nonsense(suite: SuiteConfig) -> None:
     executor = suite.common["executor"]
     if executor != LOCAL and (suite.jobs or 1) > 1 and suite.common["workers"] is None:
         raise UsageError(
-            f"{suite.jobs} jobs on the executor {executor!r} need workers (--workers N): without it each run takes "
-            f"every processor that it finds."
+            f"Missing workers: {suite.jobs} jobs on the executor {executor!r} need --workers N; without it "
+            f"each run takes all processors."
         )
-    _refuse_twice("agent", [entry_name(entry) for entry in suite.agents], suite)
+    _refuse_duplicates("agent", [entry_name(entry) for entry in suite.agents], suite)
 
 
-def _refuse_twice(kind: str, found: list[str], suite: SuiteConfig) -> None:
-    twice = [name for name, count in Counter(found).items() if count > (1 if kind == "agent" else suite.repeats)]
-    if twice:
-        hint = "; give each entry a label of its own" if kind == "agent" else ""
+def _refuse_duplicates(kind: str, names: list[str], suite: SuiteConfig) -> None:
+    duplicates = [name for name, count in Counter(names).items() if count > (1 if kind == "agent" else suite.repeats)]
+    if duplicates:
+        hint = "; give each entry a different label" if kind == "agent" else ""
         raise UsageError(
-            f"The {kind} {twice[0]!r} stands in the suite twice{hint}. To play it more often, use repeats."
+            f"Invalid suite: the {kind} {duplicates[0]!r} appears twice{hint}. To play it more often, use repeats."
         )
 
 
@@ -290,11 +287,11 @@ class SuiteTask:
 
     name: str
     id: str
-    """What gymnasium registered."""
+    """The id that gymnasium registered."""
     pack: str
-    """Empty for an environment that has a spec of its own."""
+    """Empty for an environment with its own spec."""
     max_steps: int | None
-    """None where only its simulator knows the limit."""
+    """None if only the simulator knows the limit."""
     challenge: Challenge | None
     random: Anchor | None
     idle: Anchor | None
@@ -304,36 +301,36 @@ class SuiteTask:
 
     @property
     def zero(self) -> float | None:
-        """The score that stands for 0: the better one of random and idle play; None where neither was measured."""
+        """The score normalised to 0: the better of random and idle play; None if neither was measured."""
         return max((anchor.mean for anchor in (self.random, self.idle) if anchor), default=None)
 
     def normalised(self, score: float) -> float | None:
-        """Return a score as a share of the way to the best known one; above 1 what is better, None where none is."""
+        """Return a score normalised so that the best known score is 1; None if that is unknown."""
         if self.headroom is None or self.zero is None:
             return None
         return (score - self.zero) / (self.headroom.best_known - self.zero)
 
 
-def suite_task(asked: str) -> SuiteTask:
-    """Return what is known of a task that a suite names; raise ``UnknownName`` where nobody knows it."""
-    if not _has_spec(asked) and (found := pack_catalog.find(asked)):
-        return _of_pack(*found)
-    spec = catalog.load(asked)
+def suite_task(name: str) -> SuiteTask:
+    """Return the details of a suite's task; raise ``UnknownName`` if it is unknown."""
+    if not _has_spec(name) and (found := pack_catalog.find(name)):
+        return _pack_suite_task(*found)
+    spec = catalog.load(name)
     anchors = spec.random_anchor, spec.idle_anchor, spec.degenerate_anchor, spec.reference_anchor
     return SuiteTask(spec.name, spec.registered_id, "", spec.max_steps, None, *anchors)
 
 
 class MissingPacks(UsageError):
-    """A suite needs packs that can't be played before they are installed."""
+    """A suite needs packs that are not installed."""
 
     def __init__(self, tasks: Mapping[str, Sequence[str]]) -> None:
-        """``tasks`` are the names of the tasks that need each missing pack, by the pack's name or file."""
-        self.packs = [pack_catalog.load(asked) for asked in tasks]
+        """``tasks`` maps a missing pack's name or file to the tasks that need it."""
+        self.packs = [pack_catalog.load(name) for name in tasks]
         what = "a pack that is" if len(tasks) == 1 else f"{len(tasks)} packs that are"
         lines = [f"  {_how_to_install(pack)}   for {', '.join(tasks[pack.asked_by])}\n" for pack in self.packs]
         super().__init__(
-            f"The suite needs {what} not installed, so nothing was played. What installs:\n{''.join(lines)}"
-            f"--environment NAME, which may be given several times, plays a part of the suite."
+            f"The suite needs {what} not installed, so nothing was played. To install:\n{''.join(lines)}"
+            f"To play a part of the suite: --environment NAME, which may be given several times."
         )
 
     @property
@@ -343,7 +340,7 @@ class MissingPacks(UsageError):
 
 
 def refuse_missing_packs(environments: Iterable[str]) -> None:
-    """Raise ``MissingPacks`` where packs that environments need can't be played."""
+    """Raise ``MissingPacks`` if packs that environments need are not installed."""
     missing: dict[str, list[str]] = {}
     for environment in environments:
         if not _has_spec(environment) and (found := pack_catalog.find(environment)) and _is_missing(found[0]):
@@ -368,11 +365,11 @@ def _how_to_install(pack: Pack) -> str:
     return f"evopolicygym packs install {pack.asked_by}   ({pack.size_mb} MB)"
 
 
-def _has_spec(asked: str) -> bool:
-    return asked.endswith(".toml") or asked in catalog.names()
+def _has_spec(name: str) -> bool:
+    return name.endswith(".toml") or name in catalog.names()
 
 
-def _of_pack(pack: Pack, task: PackTask) -> SuiteTask:
+def _pack_suite_task(pack: Pack, task: PackTask) -> SuiteTask:
     found = task.anchors
     steps = task.max_steps or (found.max_steps if found else None)
     anchors = (found.random, found.idle, found.degenerate, found.reference) if found else (None,) * 4

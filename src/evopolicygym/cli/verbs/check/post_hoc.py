@@ -10,7 +10,7 @@ from evopolicygym.cli.options import Isolation, RunsArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_error, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.reader import expand_runs, find_places, read_run
-from evopolicygym.runs.replay import ReplayOptions, play_post_hoc, post_hoc_due
+from evopolicygym.runs.replay import ReplayOptions, missing_post_hoc, play_post_hoc
 
 EXAMPLES = """
 Examples:
@@ -36,7 +36,7 @@ def post_hoc(
     The results are kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
     """
     roots = expand_runs(find_places(runs, below))
-    episodes = {root: len(post_hoc_due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
+    episodes = {root: len(missing_post_hoc(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
     options, results = ReplayOptions(workers, isolation=isolation, trusted=trust), {}
     try:
         with interruptible(), Progress(console=err(), disable=as_json) as progress:

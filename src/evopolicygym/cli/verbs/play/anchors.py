@@ -16,7 +16,7 @@ from evopolicygym.core.options import LOCAL
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.core.text import number, plus_minus
 from evopolicygym.runs.anchors import CASES, AnchorKind, MeasuredAnchors, measure_anchors
-from evopolicygym.runs.asked_environment import asked_environment
+from evopolicygym.runs.environment import resolve_environment
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.specs.catalog import pack_lines, spec_lines
 from evopolicygym.specs.pack_catalog import find
@@ -69,7 +69,7 @@ def anchors(
     every environment has one.
     """
     arguments = parse_json_pairs("--make", make or ())
-    specs = [asked_environment(name, TaskText.FULL, imports or (), arguments)[0] for name in environments]
+    specs = [resolve_environment(name, TaskText.FULL, imports or (), arguments)[0] for name in environments]
     count = cap_workers(workers, LOCAL, print_warning)
     results: list[MeasuredAnchors] = []
     with interruptible():

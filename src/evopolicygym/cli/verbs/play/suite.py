@@ -43,9 +43,9 @@ from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.gather import command_text
 from evopolicygym.runs.suites.play import Observer, Update, play_suite, prepare_suite
-from evopolicygym.runs.suites.records import PlannedRunResult, found
-from evopolicygym.runs.suites.shards import Shard
-from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, MissingPacks, PlannedRun, entry, load
+from evopolicygym.runs.suites.records import PlannedRunResult, find_results
+from evopolicygym.runs.suites.schedule import Shard
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, MissingPacks, PlannedRun, load_suite, parse_entry
 
 EXAMPLES = """
 Examples:
@@ -122,7 +122,7 @@ def suite(
     """
     verbosity = set_verbosity(quiet=quiet, verbose=verbose)
     suite_options = {
-        "agents": [entry(text) for text in agent] if agent else None,
+        "agents": [parse_entry(text) for text in agent] if agent else None,
         "environments": environment,
         "cross": parse_cross(cross or []),
         "repeats": repeats,
@@ -130,7 +130,7 @@ def suite(
     }
     common = nest_options(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
     given = {**common, **{name: value for name, value in suite_options.items() if value not in (None, [], {})}}
-    suite_config = load(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
+    suite_config = load_suite(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
     part = Shard.parse(shard) if shard else None
     try:
         suite_config, planned = prepare_suite(suite_config, print_warning, part)
@@ -149,7 +149,7 @@ def suite(
         return
     refuse_over_limits(suite_config, planned, total_cost, None if total_time is None else parse_duration(total_time))
     if dry_run:
-        _show_plan(list(found(planned, directory).values()), as_json=as_json)
+        _show_plan(list(find_results(planned, directory).values()), as_json=as_json)
         return
 
     @contextmanager

@@ -20,11 +20,11 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import counted, plus_minus
 from evopolicygym.runs.experiment import share_secret
-from evopolicygym.runs.suites.cross import level_text
+from evopolicygym.runs.suites.cross import format_level
 from evopolicygym.runs.suites.gather import GatheredSuite
 from evopolicygym.runs.suites.gather import gather as gather_shards
 from evopolicygym.runs.suites.records import PlannedRunVerdict
-from evopolicygym.runs.suites.suite import SuiteConfig, SuiteTask, load, names, suite_task
+from evopolicygym.runs.suites.suite import SuiteConfig, SuiteTask, load_suite, suite_names, suite_task
 
 EXAMPLES = """
 Examples:
@@ -51,7 +51,7 @@ def suites(context: typer.Context, as_json: AsJson = False) -> None:
     """List the suites that ship; `show` lists the tasks of a suite and why they are hard."""
     if context.invoked_subcommand:
         return
-    loaded = {name: load(name, {}) for name in names()}
+    loaded = {name: load_suite(name, {}) for name in suite_names()}
     if as_json:
         known = {
             environment: suite_task(environment)
@@ -63,7 +63,7 @@ def suites(context: typer.Context, as_json: AsJson = False) -> None:
     for heading in ("name", "environments", "budget", "what it is", "crossed"):
         table.add_column(heading)
     for name, suite in loaded.items():
-        levels = {knob: ", ".join(map(level_text, suite.cross[knob])) for knob in suite.cross}
+        levels = {knob: ", ".join(map(format_level, suite.cross[knob])) for knob in suite.cross}
         budget = levels.pop("budget", str(suite.common["budget"]))
         crossed = "; ".join(f"{knob}: {values}" for knob, values in levels.items())
         table.add_row(name, str(len(suite.environments)), budget, Text(suite.description), crossed or "-")
@@ -76,7 +76,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the tasks of a suite: the pack of each, why it is hard, and scores of known policies."""
-    suite = load(name, {})
+    suite = load_suite(name, {})
     known = {name: suite_task(name) for name in suite.environments}
     if as_json:
         print_json(_document(name, suite, known))
