@@ -33,26 +33,26 @@ class Diagnosis(TableSet):
         problems: Sequence[Problem],
     ) -> None:
         self.measured = measured
-        """What each diagnostic measured of each run, by the run's directory and the diagnostic's name."""
+        """Measurements by run directory and diagnostic's name."""
         self.parts = tuple(parts)
-        """Each table, with the summary of one run beside it; None in its place where there are several runs."""
+        """Each table with the summary of a single run; None for several runs."""
         self._together = tuple(together)
         super().__init__(problems)
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """Each diagnostic's table; of one run its summary too."""
+        """Each diagnostic's table, with its summary for a single run."""
         return tuple(table for part in self.parts for table in part if table is not None)
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
-        """The same as JSON has it."""
+        """The same as a JSON document."""
         return _diagnosis_document(self.measured, self._together, self.problems)
 
     @property
     def csv_tables(self) -> list[Table]:
-        """All that was measured in long format: a row for each measure of each submission, entry or run."""
-        rows = [row for table, short in self.parts for each in (table, short) if each for row in _in_long(each)]
+        """All measurements in long format: a row for each measure of each submission, entry or run."""
+        rows = [row for table, short in self.parts for each in (table, short) if each for row in _to_long_rows(each)]
         return [Table("diagnosis", _LONG, tuple(rows), tuple(self.notes))]
 
 
@@ -62,12 +62,12 @@ def diagnose(
     """Measure how an agent improved: of one run by submission, of several by agent and kind of task.
 
     Args:
-        runs: Runs, or directories with runs below. Of several, those that are not finished are left out.
+        runs: Runs, or directories with runs below. Of several, unfinished ones are left out.
         only: Names of diagnostics, such as ``edits`` or ``learning_curve``; empty for all.
-        runs_directory: Where runs are looked for by id.
+        runs_directory: The directory in which ids are looked up.
 
     Raises:
-        UsageError: A run is not there, or a diagnostic is not known.
+        UsageError: A run or a diagnostic is unknown.
         RecordError: The only run's record is damaged.
     """
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
@@ -78,19 +78,22 @@ def diagnose(
         measured[record.paths.root] = {name: diagnostic.measure(record) for name, diagnostic in diagnostics.items()}
     together = [
         table_over_runs(
-            name, diagnostic, [(group, one[name]) for group, one in zip(groups, measured.values(), strict=True)]
+            name, diagnostic, [(group, values[name]) for group, values in zip(groups, measured.values(), strict=True)]
         )
         for name, diagnostic in diagnostics.items()
     ]
     if len(roots) > 1:
         return Diagnosis(measured, [(table, None) for table in together], together, problems)
-    alone = [(name, one, measured[roots[0]][name]) for name, one in diagnostics.items()]
-    parts = [(one.table(found), summary_table(name, one, found)) for name, one, found in alone]
+    values = measured[roots[0]]
+    parts = [
+        (diagnostic.table(values[name]), summary_table(name, diagnostic, values[name]))
+        for name, diagnostic in diagnostics.items()
+    ]
     return Diagnosis(measured, parts, together, problems)
 
 
 def _records(roots: Sequence[Path], problems: list[Problem]) -> Iterator[RunRecord]:
-    """Yield records: of one run whatever there is of it, of several those that are finished and can be read."""
+    """Yield records: a single run in any state, of several runs the finished and readable ones."""
     for root in roots:
         try:
             record = read_run(root)
@@ -105,7 +108,7 @@ def _records(roots: Sequence[Path], problems: list[Problem]) -> Iterator[RunReco
 
 
 def _distinct(records: Iterable[RunRecord], problems: list[Problem]) -> Iterator[RunRecord]:
-    """Yield records without those of the same run: one that was started again with its seed, and went the same way."""
+    """Yield records without duplicates: runs repeated with the same seed and the same results."""
     seen: dict[str, Path] = {}
     for record in records:
         root = record.paths.root
@@ -120,7 +123,8 @@ def _diagnosis_document(
     measured: Mapping[Path, Mapping[str, Any]], together: Sequence[Table], problems: Sequence[Problem]
 ) -> dict[str, Any]:
     runs = [
-        {"run": str(root), **{name: asdict(one) for name, one in found.items()}} for root, found in measured.items()
+        {"run": str(root), **{name: asdict(value) for name, value in values.items()}}
+        for root, values in measured.items()
     ]
     tables = {table.title: _by_heading(table) for table in together}
     reasons = [problem.document for problem in problems]
@@ -134,11 +138,11 @@ _LONG = (
     Column("value", "value"),
     Column("text", "text", is_text=True),
 )
-"""Numbers have a column of their own, and so have texts, such as the kind of an edit."""
+"""Numbers and texts, such as the kind of an edit, have separate columns."""
 
 
-def _in_long(table: Table) -> Iterator[tuple[Cell, ...]]:
-    """Yield a table's cells: of several runs by entry and kind, of one by what its rows are of, such as submissions."""
+def _to_long_rows(table: Table) -> Iterator[tuple[Cell, ...]]:
+    """Yield a table's cells in long format: several runs by entry and kind, a single run by row."""
     keys = [column.key for column in table.columns]
     is_over_runs = keys[:3] == ["entry", "kind", "runs"]
     is_short = keys == ["measure", "value"]
@@ -184,7 +188,7 @@ class Audit(TableSet):
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
-        """The same as JSON has it."""
+        """The same as a JSON document."""
         return _audit_document(self._by_entry, self.problems)
 
     def __iter__(self) -> Iterator[tuple[Path, ConductFinding]]:
@@ -204,7 +208,7 @@ def audit(runs: Places = "latest", only: Sequence[str] = (), *, runs_directory: 
     Args:
         runs: Runs, or directories with runs below.
         only: Names of detectors, such as ``own_simulator`` or ``network``; empty for all.
-        runs_directory: Where runs are looked for by id.
+        runs_directory: The directory in which ids are looked up.
 
     Raises:
         UsageError: A run is not there, or a detector is not known.

@@ -58,7 +58,7 @@ class Estimate(TableSet):
 
 
 class SuiteEstimate(TableSet):
-    """What the runs of a suite that are not finished are expected to use."""
+    """The expected use of a suite's unfinished runs."""
 
     def __init__(self, use: SuiteUse) -> None:
         super().__init__()
@@ -106,13 +106,13 @@ def estimate(
     config: str | Path | None = None,
     **options: Unpack[RunArguments],
 ) -> Estimate:
-    """Return what a run is expected to use; nothing is played and nothing is written.
+    """Return the expected use of a run; nothing is played or written.
 
     Args:
         task: As for ``run``.
         agent: As for ``run``, by name.
         config: As for ``run``.
-        **options: As for ``run``; runs that were played are looked for below ``runs``.
+        **options: As for ``run``; earlier runs are read from the directory ``runs``.
 
     Raises:
         UsageError: An argument is invalid.
@@ -120,10 +120,10 @@ def estimate(
     Example:
         >>> evopolicygym.estimate("acrobot", "tuner", budget=64).seconds.expected
     """
-    asked, _ = resolve_run_config(task, agent, options, config)
-    use = expected_of_run(asked, load_played(asked.runs))
-    budget = counted(asked.task.budget.episodes, "episode")
-    return Estimate(use, f"{asked.task.environment.name}, {asked.agent.entry}, {budget}")
+    run_config, _ = resolve_run_config(task, agent, options, config)
+    use = expected_of_run(run_config, load_played(run_config.runs))
+    budget = counted(run_config.task.budget.episodes, "episode")
+    return Estimate(use, f"{run_config.task.environment.name}, {run_config.agent.entry}, {budget}")
 
 
 def _table(title: str, use: ExpectedUse) -> Table:

@@ -14,16 +14,16 @@ from evopolicygym.specs import catalog
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentListing:
-    """One environment, as it stands on this machine."""
+    """An environment and whether it is installed."""
 
     spec: EnvironmentSpec
-    """All that its file declares: texts, spaces, success rule, anchors."""
+    """The whole spec: texts, spaces, success rule, anchors."""
     is_installed: bool
     """Whether its simulator is installed here; ``spec.extra`` names the extra that installs it."""
 
     @property
     def name(self) -> str:
-        """The name by which runs ask for it."""
+        """Its name."""
         return self.spec.name
 
     @property
@@ -43,19 +43,19 @@ class EnvironmentListing:
 
     @property
     def random_anchor(self) -> Anchor | None:
-        """The mean return of uniformly random actions, with its standard error; None where it was not measured."""
+        """The mean return of uniformly random actions, with its standard error; None if not measured."""
         return self.spec.random_anchor
 
     @property
     def document(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """The same as a JSON document."""
         return {**asdict(self.spec), "is_installed": self.is_installed}
 
 
 def load_environment(name: str | Path, *, render_mode: str | None = None) -> TaskEnvironment:
     """Return an environment as a ``gymnasium.Env``, with the step limit that runs have.
 
-    Policies see the same observations, rewards and ends of episodes. No run counts what is stepped here.
+    Policies see the same observations, rewards and ends of episodes. Its steps count for no run.
 
     Args:
         name: An environment's name, or the path of a spec's ``.toml`` file.
@@ -65,9 +65,9 @@ def load_environment(name: str | Path, *, render_mode: str | None = None) -> Tas
         The environment; ``task`` holds its texts, limit and anchors, ``idle_action`` its no-op action.
 
     Raises:
-        UnknownName: There is none of this name.
-        MissingExtra: Its simulator is not installed; the message says what installs it.
-        UsageError: It can't be drawn in this mode, or here.
+        UnknownName: No environment has this name.
+        MissingExtra: Its simulator is not installed; the message tells how to install it.
+        UsageError: It can't be rendered in this mode or on this machine.
 
     Examples:
         >>> environment = evopolicygym.load_environment("cartpole")
@@ -78,16 +78,16 @@ def load_environment(name: str | Path, *, render_mode: str | None = None) -> Tas
 
 
 def load_bare_environment(name: str | Path) -> Environment:
-    """Return an environment as the judge steps it, as ``load_environment`` returned it before.
+    """Return an environment as the judge steps it, without the Gymnasium interface.
 
-    ``reset(seed)`` returns an observation alone, ``step(action)`` five values; spaces are as policies are given them.
+    ``reset(seed)`` returns an observation alone, ``step(action)`` five values; spaces are those of policies.
 
     Args:
         name: An environment's name, or the path of a spec's ``.toml`` file.
 
     Raises:
-        UnknownName: There is none of this name.
-        MissingExtra: Its simulator is not installed; the message says what installs it.
+        UnknownName: No environment has this name.
+        MissingExtra: Its simulator is not installed; the message tells how to install it.
 
     Examples:
         >>> evopolicygym.load_bare_environment("cartpole").reset(0).shape
@@ -97,7 +97,7 @@ def load_bare_environment(name: str | Path) -> Environment:
 
 
 def list_environments() -> list[EnvironmentListing]:
-    """Return the environments that can be named here, sorted by name.
+    """Return all environments, sorted by name.
 
     Examples:
         >>> [environment.name for environment in evopolicygym.list_environments() if environment.family == "minigrid"]
@@ -108,9 +108,9 @@ def list_environments() -> list[EnvironmentListing]:
 
 
 def list_agents() -> list[AgentListing]:
-    """Return the agents that can be named here, sorted by name: each with ``about`` and with what is ``missing``.
+    """Return all agents, sorted by name, each with ``about`` and ``missing``.
 
-    Agents of other distributions are listed by what their metadata says; nothing of theirs runs.
+    Agents of other distributions are listed from metadata, without running their code.
 
     Examples:
         >>> [agent.name for agent in evopolicygym.list_agents() if not agent.missing]

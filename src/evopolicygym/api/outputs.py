@@ -11,7 +11,7 @@ from evopolicygym.agents.builtin import reference
 from evopolicygym.analysis.published.score_tables import load_published, shipped_names
 from evopolicygym.analysis.ranking.score_table import TableFilter
 from evopolicygym.analysis.results import load_results
-from evopolicygym.api.argument_names import renamed
+from evopolicygym.api import accept_old_names
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -32,27 +32,27 @@ from evopolicygym.viewer.site.document_cache import CacheTally
 from evopolicygym.viewer.site.pages import Pages, clear_pages, write_pages
 
 COMMAND = "evopolicygym.write_report(…)"
-"""What a report says that made it, where a program did."""
+"""The command that a report names if a program made it."""
 DEFAULT_SUITE = "core16"
 TASK_OPTIONS = tuple(
     option
     for option in RUN_OPTIONS
     if option.name in {"budget", "validation", "held_out", "split", "seed", "isolation", "waive"}
 )
-"""Options of a run that a task fixes."""
+"""Options of a run that a Harbor task sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a report has written."""
+    """A written report."""
 
     directory: Path
     contents: ReportContents
-    """Its parts (tables and figures) with their files, and what they stand on: runs, entries, tasks, versions."""
+    """Its parts (tables and figures) with their files, and their basis: runs, entries, tasks, versions."""
     page: Path | None
-    """The page to begin with; None where no pages were written."""
+    """The first page; None without pages."""
     pages: CacheTally | None
-    """What the pages hold; None where none were written."""
+    """Counts of the pages' contents; None without pages."""
 
 
 def export_runs(
@@ -70,17 +70,17 @@ def export_runs(
     Args:
         format_name: ``"parquet"``, ``"csv"``, ``"minari"``, ``"atif"``, or an installed format.
         runs: Runs, or directories with runs below.
-        directory: Where the files are written.
+        directory: The directory to write into.
         tables: ``"runs"``, ``"submissions"``, ``"episodes"``, ``"steps"``. Default: all; csv without steps.
-        steps: Whether to write the table of steps, where it is among the tables.
+        steps: Whether to write the table of steps.
         force: Whether to replace the files of an earlier export.
-        runs_directory: Where runs are looked for by id.
+        runs_directory: The directory in which ids are looked up.
 
     Returns:
         ``runs`` (how many), ``written`` (each file with ``name``, ``path``, ``rows``, ``n_bytes``) and ``notes``.
 
     Raises:
-        UsageError: A run or a format is not there, or the directory holds something else.
+        UsageError: A run or a format is unknown, or the directory has other files.
         MissingExtra: The format's package is not installed.
         RecordError: A run is damaged.
 
@@ -104,14 +104,14 @@ def bundle(
     Args:
         runs: Runs, or directories with runs below: of a public split, or of experiments that were revealed.
         file: The archive, whose name ends in ``.tar.gz``.
-        allow_names: Whether files may hold the path of your home, your user name or your host's.
-        runs_directory: Where runs are looked for by id.
+        allow_names: Whether files may contain your home directory's path, user name or host name.
+        runs_directory: The directory in which ids are looked up.
 
     Returns:
         ``file``, and ``index``: the runs, the hashes of all files, and which runs of each experiment are missing.
 
     Raises:
-        UsageError: A run is not there, is not finished or has secret cases, or a file holds such a name.
+        UsageError: A run is unknown, unfinished or has secret cases, or a file contains such a name.
         RecordError: A run does not verify.
 
     Examples:
@@ -120,7 +120,7 @@ def bundle(
     return bundle_runs(expand_runs(find_places(runs, runs_directory)), Path(file), allow_names=allow_names)
 
 
-@renamed(beside="published", mix="allow_incomparable")
+@accept_old_names(beside="published", mix="allow_incomparable")
 def write_report(  # noqa: PLR0913 - each is an argument of its own
     runs: Places | None = None,
     directory: str | Path = "report",
@@ -145,15 +145,15 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
         figures: Whether to draw figures, for which matplotlib is needed.
         pages: Whether to write the viewer's pages.
         allow_incomparable: Whether to pool runs that are not comparable in one table.
-        force: Whether to write into a directory that holds something else.
-        runs_directory: Where runs are looked for by id.
+        force: Whether to write into a directory with other files.
+        runs_directory: The directory in which ids are looked up.
 
     Returns:
-        The directory, the parts with their files, and the page to begin with.
+        The directory, the parts with their files, and the first page.
 
     Raises:
-        UsageError: A run or a part is not there, there is nothing to show, or the directory holds something else.
-        MissingExtra: matplotlib is not installed, and figures are wanted.
+        UsageError: A run or a part is unknown, there is nothing to show, or the directory has other files.
+        MissingExtra: Figures are requested and matplotlib is not installed.
 
     Examples:
         >>> evopolicygym.write_report("runs", "report", published=["paper"]).contents.parts
@@ -179,38 +179,36 @@ def export_harbor(
     force: bool = False,
     **options: Any,  # noqa: ANN401 - each of TASK_OPTIONS
 ) -> list[HarborTask]:
-    """Write a task directory for each environment below ``directory``, and return what was written.
+    """Write a task directory for each environment below ``directory``, and return the tasks.
 
     Args:
-        directory: Where; made if it is not there.
+        directory: The directory to write into; created if missing.
         suite: The suite whose environments are written, by default core16.
-        environments: Names of environments, in place of a suite's.
-        force: Whether a task that is there may be replaced; others stay.
+        environments: Names of environments instead of a suite's.
+        force: Whether to replace existing tasks; other files are kept.
         **options: ``budget``, ``validation``, ``held_out``, ``split``, ``seed``, ``isolation`` and ``waive`` of the run
             that each task serves, as for ``evopolicygym.run``.
 
     Raises:
-        UsageError: An argument is invalid, an environment lacks an anchor or a reference, or a task is there already;
+        UsageError: An argument is invalid, an environment lacks an anchor or a reference, or a task exists;
             nothing was written.
     """
     if suite and environments:
-        raise UsageError("A suite and environments were given; give one of them.")
+        raise UsageError("suite and environments are mutually exclusive.")
     if unknown := sorted(options.keys() - {option.name for option in TASK_OPTIONS}):
         raise UnknownName("option of a Harbor task", unknown[0], [option.name for option in TASK_OPTIONS])
     given = {name: value for name, value in options.items() if value is not None}
     names = environments or load_suite(suite or DEFAULT_SUITE, {}).environments
-    runs = [_checked(name, given) for name in dict.fromkeys(names)]
-    places = [Path(directory) / run.task.environment.name for run in runs]
-    if (taken := [place for place in places if place.exists()]) and not force:
-        raise UsageError(
-            f"{taken[0]} is there already, and is not overwritten; name another directory, or use --force."
-        )
+    runs = [_task_run(name, given) for name in dict.fromkeys(names)]
+    paths = [Path(directory) / run.task.environment.name for run in runs]
+    if (taken := [path for path in paths if path.exists()]) and not force:
+        raise UsageError(f"{taken[0]} exists and is not overwritten; name another directory, or use --force.")
     arguments, packed = [*_arguments(given)], wheel()
-    return [_written(run, place, arguments, packed) for run, place in zip(runs, places, strict=True)]
+    return [_write_task(run, path, arguments, packed) for run, path in zip(runs, paths, strict=True)]
 
 
-def _checked(name: str, given: Mapping[str, Any]) -> RunConfig:
-    """Return the run that a task would serve; raise ``UsageError`` where it can't be a task."""
+def _task_run(name: str, given: Mapping[str, Any]) -> RunConfig:
+    """Return the run of a task; raise ``UsageError`` if it is invalid."""
     run, _ = resolve_run_config(name, OUTSIDE, given)
     if run.split is SplitSource.DIRECTORY:
         raise UsageError(
@@ -221,9 +219,9 @@ def _checked(name: str, given: Mapping[str, Any]) -> RunConfig:
     return run
 
 
-def _written(run: RunConfig, place: Path, arguments: Sequence[str], packed: bytes) -> HarborTask:
-    """Write a task beside its place and put it there whole."""
-    spec, part = run.task.environment, place.with_name(f".{place.name}.part")
+def _write_task(run: RunConfig, path: Path, arguments: Sequence[str], packed: bytes) -> HarborTask:
+    """Write a task into a temporary directory and rename it into place."""
+    spec, part = run.task.environment, path.with_name(f".{path.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     task = write_task(
         spec,
@@ -233,14 +231,14 @@ def _written(run: RunConfig, place: Path, arguments: Sequence[str], packed: byte
         wheel=packed,
         lay_solution=partial(reference.write_reference, spec.name),
     )
-    shutil.rmtree(place, ignore_errors=True)
-    part.rename(place)
-    return HarborTask(task.name, place, task.files)
+    shutil.rmtree(path, ignore_errors=True)
+    part.rename(path)
+    return HarborTask(task.name, path, task.files)
 
 
 def _arguments(given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield options as the command line takes them."""
+    """Yield options as command-line words."""
     for option in TASK_OPTIONS:
         value = given.get(option.name, [])
-        for each in value if isinstance(value, list | tuple) else [value]:
-            yield from (option.flag, str(each))
+        for item in value if isinstance(value, list | tuple) else [value]:
+            yield from (option.flag, str(item))

@@ -1,4 +1,4 @@
-"""``evopolicygym.power``: how many repeats tell two agents apart, and what they take, before they are paid for."""
+"""``evopolicygym.power``: how many repeats distinguish two agents, and their cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,14 +18,14 @@ from evopolicygym.records.reader import Places, find_places
 
 
 class PowerForecast(TableSet):
-    """How many repeats tell two agents apart: a row for each task, and one for the mean over tasks."""
+    """The repeats that distinguish two agents: a row for each task, and one for the mean over tasks."""
 
     def __init__(self, plan: Plan, tasks: Sequence[TaskVariances], problems: Sequence[Problem]) -> None:
         super().__init__(problems)
         self.plan = plan
-        """The difference, power, cases and repeats that were asked for."""
+        """The requested difference, power, cases and repeats."""
         self.variances = tuple(tasks)
-        """What the forecast knows of each task: variances, and what a run takes."""
+        """The variances and the cost of a run for each task."""
         self.tasks: tuple[TaskForecast, ...] = tuple(forecast(plan, tasks))
         """The forecasts."""
 
@@ -36,7 +36,7 @@ class PowerForecast(TableSet):
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
-        """The same as JSON has it."""
+        """The same as a JSON document."""
         document = power_document(self.plan, self.tasks, self.variances)
         return {**document, "problems": [problem.document for problem in self.problems]}
 

@@ -68,7 +68,7 @@ from evopolicygym.analysis.tables.table import (
     join_tables,
     side_by_side,
 )
-from evopolicygym.api.argument_names import renamed
+from evopolicygym.api import accept_old_names
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import printable
@@ -298,7 +298,7 @@ VIEWS: Mapping[str, Callable[[LeaderboardGroup], Sequence[Table]]] = {
 """The tables of a leaderboard by what they show."""
 
 
-@renamed(beside="published", by="group_by", mix="allow_incomparable")
+@accept_old_names(beside="published", by="group_by", mix="allow_incomparable")
 def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     runs: Places | None = None,
     published: Sequence[str] = (),
@@ -426,7 +426,7 @@ class Comparison(TableSet):
         return [self.tables[0]]
 
 
-@renamed(beside="published", by="group_by", mix="allow_incomparable")
+@accept_old_names(beside="published", by="group_by", mix="allow_incomparable")
 def compare(
     first: str | Path,
     second: str | Path,
@@ -550,7 +550,7 @@ class HeadroomTables(TableSet):
         return self.arranged(one_each=True)
 
 
-@renamed(beside="published")
+@accept_old_names(beside="published")
 def headroom(
     runs: Places | None = None,
     published: Sequence[str] = (),

@@ -1,4 +1,4 @@
-"""``evopolicygym.load_run``: one run, as a program looks at it."""
+"""``evopolicygym.load_run``: a run and its tables."""
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FIGURE = "learning_curve"
-"""The figure that a notebook shows of a run."""
+"""The figure of a run in a notebook."""
 SHOWN = ("submission", "status", "episodes", "train_mean", "validation_mean", "selected")
-"""Columns of a submission that a notebook shows."""
+"""Columns of the table of submissions in a notebook."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run, read from its record when it is first looked at. ``refreshed`` reads it again."""
+    """A run, read from its record on first access. ``refreshed`` reads it again."""
 
     path: Path
-    """The directory of its record."""
+    """The run directory."""
 
     @cached_property
     def _run(self) -> RunTables:
@@ -47,32 +47,32 @@ class Run:
 
     @property
     def agent(self) -> str:
-        """What the agent goes by: its label, or its name."""
+        """The agent's label, or its name."""
         return self._run.row.agent
 
     @property
     def is_finished(self) -> bool:
-        """Whether all has been played, the hidden cases too."""
+        """Whether the run is complete, including hidden cases."""
         return self._run.record.state.finished is not None
 
     @property
     def score(self) -> float | None:
-        """The mean held-out return of the selected checkpoint; None where there is none (yet)."""
+        """The mean held-out return of the selected checkpoint; None if there is none yet."""
         return self._run.row.score
 
     @property
     def standard_error(self) -> float | None:
-        """Of the score, over held-out cases; None where it is unknown."""
+        """The score's standard error over held-out cases; None if unknown."""
         return self._run.row.standard_error
 
     @property
     def success_rate(self) -> float | None:
-        """The share of held-out episodes that succeeded, from 0 to 1; None where the environment knows no success."""
+        """The share of held-out episodes that succeeded, from 0 to 1; None if success is undefined."""
         return self._run.row.success_rate
 
     @property
     def held_out_returns(self) -> tuple[float, ...]:
-        """The return of each held-out case, in the split's order; empty where there are none yet."""
+        """The return of each held-out case, in the split's order; empty if there are none yet."""
         return held_out_returns(self._run.record.state)
 
     @property
@@ -82,17 +82,17 @@ class Run:
 
     @property
     def agent_error(self) -> str | None:
-        """How the agent failed in its last turn, such as by the exception of a function; None where it didn't."""
+        """How the agent failed in its last turn, such as a function's exception; None if it didn't."""
         return summary_of(self._run.record).agent_error
 
     @property
     def cost(self) -> float | None:
-        """What the model cost, in US dollars: as its proxy counted, else as the agent's tool says; None of neither."""
+        """The model's cost in US dollars, counted by the proxy or reported by the agent's tool; None if unknown."""
         return summary_of(self._run.record).cost
 
     @property
     def summary(self) -> dict[str, Any]:
-        """All that tables say of the run, by column."""
+        """The run's row of the table of runs, by column."""
         return asdict(self._run.row)
 
     @property
@@ -102,7 +102,7 @@ class Run:
 
     @property
     def episodes(self) -> list[EpisodeRow]:
-        """A row for each episode, as ``submissions`` has them; those of hidden splits too, once they are played."""
+        """A row for each episode, hidden ones included once played."""
         return list(self._run.episodes)
 
     def to_pandas(self, table: str = "submissions") -> "pd.DataFrame":
@@ -112,7 +112,7 @@ class Run:
             table: ``"submissions"``, ``"episodes"``, ``"steps"``, or ``"runs"`` for the run itself in one row.
 
         Raises:
-            UnknownName: There is no such table.
+            UnknownName: The table is unknown.
             MissingPackage: pandas is not installed.
 
         Examples:
@@ -129,7 +129,7 @@ class Run:
         )
 
     def refreshed(self) -> "Run":
-        """Return the run as its record has it now."""
+        """Read the run again."""
         return Run(self.path)
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ class Run:
         return f"<Run {self.id}: {self.task}, {self.agent}, {score}{state}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the score, a table of submissions, and the learning curve, with matplotlib."""
+        """Return HTML for notebooks: the score, a table of submissions and, with matplotlib, the learning curve."""
         head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in SHOWN)
         rows = "".join(
             f"<tr>{''.join(f'<td>{_cell(row[name])}</td>' for name in SHOWN)}</tr>" for row in self.submissions
@@ -147,7 +147,7 @@ class Run:
         return f"<p>{escape(repr(self)[1:-1])}</p>{table}{self._figure()}"
 
     def _figure(self) -> str:
-        """Return the run's learning curve as inline SVG; empty without matplotlib, or where the run is not finished."""
+        """Return the run's learning curve as inline SVG; empty without matplotlib or if the run is unfinished."""
         if not self.is_finished or find_spec("matplotlib") is None:
             return ""
         from evopolicygym.analysis.drawing.canvas import figure_bytes
@@ -168,14 +168,14 @@ def _cell(value: object) -> str:
 
 
 def load_run(run: str | Path = "latest", runs_directory: str | Path = DEFAULT_RUNS) -> Run:
-    """Return a run that was played, or is being played.
+    """Return a run that was or is being played.
 
     Args:
         run: Its directory, its id or the beginning of it, or ``"latest"``.
-        runs_directory: Where runs are looked for by id.
+        runs_directory: The directory in which ids are looked up.
 
     Raises:
-        UsageError: There is no such run, or several could be meant.
+        UsageError: The run is unknown or ambiguous.
         RecordError: Its record is damaged.
 
     Examples:

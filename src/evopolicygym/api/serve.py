@@ -26,7 +26,7 @@ from evopolicygym.agents.kit.outside_agent import (
     OutsideAgent,
 )
 from evopolicygym.agents.kit.session import Session
-from evopolicygym.api.argument_names import renamed
+from evopolicygym.api import accept_old_names
 from evopolicygym.api.play import OnEvent, OnOpen, OnWarning, Progress, spec_notes, watched
 from evopolicygym.api.run import Run
 from evopolicygym.core.agent import OUTSIDE, Agent, AgentEnd, JudgeEndpoint, Turn, Workspace
@@ -60,7 +60,7 @@ class ServedSession(Session):
         """The finished run, once the ``with`` block has ended."""
 
 
-@renamed(on_note="on_warning")
+@accept_old_names(on_note="on_warning")
 @contextmanager
 def serve(  # noqa: PLR0913 - each is an argument of its own
     task: str | Path | None = None,
@@ -131,7 +131,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         session.run = played.result()
 
 
-@renamed(on_note="on_warning")
+@accept_old_names(on_note="on_warning")
 def play_served(  # noqa: PLR0913 - each is an argument of its own
     task: str | Path | None,
     announce: Announce,
@@ -156,7 +156,7 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
         return _begun(asked, workspace).play(agent, progress, on_open, on_event, on_warning)
 
 
-@renamed(on_note="on_warning")
+@accept_old_names(on_note="on_warning")
 def resume_served(  # noqa: PLR0913 - each is an argument of its own
     run: str | Path,
     announce: Announce,

@@ -1,4 +1,4 @@
-"""``evopolicygym.run_suite``: agents by environments, several runs at once, each in a process of its own."""
+"""``evopolicygym.run_suite``: agents by environments, several runs at once, each in its own process."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from evopolicygym.api.argument_names import renamed
+from evopolicygym.api import accept_old_names
 from evopolicygym.api.play import OnWarning
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, RunArguments, nest_options
@@ -20,21 +20,21 @@ from evopolicygym.runs.suites.schedule import Shard
 from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, load_suite, parse_entry
 
 OnSuiteEvent = Observer
-"""Called with each update of a run's process, and at its end with its result."""
+"""Called with each update of a run's process and with its result."""
 SETTABLE = tuple(
     option for option in RUN_OPTIONS if option.name not in {"agent", "model", "effort", "command", "label"}
 )
-"""Options that all runs of a suite may be given; the others are each agent's own."""
+"""Options that can be set for all runs of a suite; the others belong to an agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteRuns:
-    """The runs of a suite, and what came of each."""
+    """The runs of a suite with their results."""
 
     directory: Path
-    """Where the runs lie, for ``leaderboard`` and ``load_runs``."""
+    """The directory of the runs, for ``leaderboard`` and ``load_runs``."""
     results: tuple[PlannedRunResult, ...]
-    """In the order in which they begin, each with ``verdict``, ``root``, ``score``, ``standard_error``, ``message``."""
+    """Results in starting order, each with ``verdict``, ``root``, ``score``, ``standard_error``, ``message``."""
     interrupted: bool
     """Whether a signal ended it; the same call continues it."""
 
@@ -50,7 +50,7 @@ class SuiteRuns:
         return len(self.results)
 
 
-@renamed(on_note="on_warning")
+@accept_old_names(on_note="on_warning")
 def run_suite(  # noqa: PLR0913 - each is an argument of its own
     suite: str | Path,
     *,
@@ -62,33 +62,33 @@ def run_suite(  # noqa: PLR0913 - each is an argument of its own
     shard: str | None = None,
     total_cost: float | None = None,
     total_time: float | str | None = None,
-    on_event: OnSuiteEvent = lambda _run, _said: None,
+    on_event: OnSuiteEvent = lambda _run, _update: None,
     on_warning: OnWarning = warnings.warn,
     **options: Unpack[RunArguments],
 ) -> SuiteRuns:
     """Play agents in environments, several runs at once; called again, it continues.
 
-    To be called in a program's main thread: Ctrl-C stops all runs in good order.
+    Call it in the main thread: Ctrl-C stops all runs cleanly.
 
     Args:
         suite: A suite's name, such as ``"smoke"``, or the path of a ``.toml`` file.
         agents: Agents as ``"NAME[:MODEL[@EFFORT]]"``. Default: those of the suite, else the tuner.
-        environments: Environments in place of the suite's.
+        environments: Environments instead of the suite's.
         cross: Levels by option, such as ``{"budget": [8, 32]}``; every combination is played.
         repeats: How many times each agent plays each environment.
-        jobs: How many runs play at once. Default: half as many as there are cores.
-        shard: ``"I/N"`` plays only part I of N, each on a machine of its own. Default: all runs.
-        total_cost: US dollars; a suite that is expected to cost more is refused.
-        total_time: Seconds, or a text such as ``"2h"``; a suite that is expected to take longer is refused.
-        on_event: Called with each message of a run's process, and at its end with what came of it.
+        jobs: How many runs play at once. Default: half the number of cores.
+        shard: ``"I/N"`` plays only part I of N, each on its own machine. Default: all runs.
+        total_cost: US dollars; the suite is refused if its expected cost is higher.
+        total_time: Seconds, or a text such as ``"2h"``; the suite is refused if its expected time is longer.
+        on_event: Called with each update of a run's process and with its result.
         on_warning: Called with each warning. Default: ``warnings.warn``.
         **options: Options of all runs, as for ``run``.
 
     Returns:
-        The directory of the runs, and what came of each. A run that failed raises nothing.
+        The directory of the runs and their results. A failed run raises no exception.
 
     Raises:
-        UsageError: An argument is invalid, or the suite was begun otherwise; nothing was played.
+        UsageError: An argument is invalid, or the suite was started with other settings; nothing was played.
         RecordError: Another process plays the suite.
 
     Examples:

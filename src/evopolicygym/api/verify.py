@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.api.argument_names import renamed
+from evopolicygym.api import accept_old_names
 from evopolicygym.core.cases import Split
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.options import AUTO, LOCAL
@@ -64,7 +64,7 @@ class Verification:
         return f"<Verification of {self.path}: {'all holds' if self.ok else 'failed: ' + ', '.join(self.failed)}>"
 
 
-@renamed(on_note="on_warning")
+@accept_old_names(on_note="on_warning")
 def verify(  # noqa: PLR0913 - each is an argument of its own
     run: str | Path = "latest",
     *,
