@@ -1,1 +1,1 @@
-"""Reports: all tables and figures of some runs in one directory, with an index; docs/use/report.md describes it."""
+"""Reports: all tables and figures of runs in one directory, with an index."""

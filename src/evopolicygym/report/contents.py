@@ -81,14 +81,14 @@ class ReportContents:
 
 def sort_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Return parts in reading order, a figure before its table."""
-    place = {name: at for at, name in enumerate(ORDER)}
+    order = {name: index for index, name in enumerate(ORDER)}
 
-    def reading(part: Part) -> tuple[int, int, str, str]:
+    def reading_order(part: Part) -> tuple[int, int, str, str]:
         number = _GROUP.search(part.name)
         name = _GROUP.sub("", part.name)
-        return int(number[1]) if number else 1, place.get(name, len(ORDER)), name, part.kind
+        return int(number[1]) if number else 1, order.get(name, len(ORDER)), name, part.kind
 
-    return tuple(sorted(parts, key=reading))
+    return tuple(sorted(parts, key=reading_order))
 
 
 def format_report_json(contents: ReportContents) -> str:
@@ -99,22 +99,22 @@ def format_report_json(contents: ReportContents) -> str:
 def previous_report_files(directory: Path, *, force: bool) -> list[str]:
     """Return the files of the report in a directory.
 
-    Raises ``UsageError`` where the directory holds something else, unless forced.
+    Raises ``UsageError`` if the directory contains other files, unless forced.
     """
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; expected a directory to write the report into.")
     try:
         document = json.loads((directory / MARK).read_text(encoding="utf-8"))
         is_report = document["form"] == FORM
-        named = [*(file for part in document["parts"] for file in part["files"]), INDEX] if is_report else []
+        files = [*(file for part in document["parts"] for file in part["files"]), INDEX] if is_report else []
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        is_report, named = False, []
+        is_report, files = False, []
     if not is_report and directory.is_dir() and any(directory.iterdir()) and not force:
         raise UsageError(
-            f"{directory} is not empty and holds no report ({MARK}). Name another directory, or pass --force, which "
+            f"{directory} is not empty and contains no report ({MARK}). Name another directory, or pass --force, which "
             f"keeps files of other names."
         )
-    return [name for name in named if isinstance(name, str) and _OURS.fullmatch(name)]
+    return [name for name in files if isinstance(name, str) and _OURS.fullmatch(name)]
 
 
 def prepare_output_dir(directory: Path, old: Iterable[str]) -> None:
@@ -126,12 +126,12 @@ def prepare_output_dir(directory: Path, old: Iterable[str]) -> None:
     (directory / MARK).write_text(dumps({"form": FORM, "parts": []}) + "\n", encoding="utf-8")
 
 
-MOST_LINES = 40
+MAX_LINES = 40
 """Longest table that the index shows; a longer one is linked."""
 
 
 def write_index(directory: Path, contents: ReportContents) -> None:
-    """Write the page."""
+    """Write the index."""
     text = "\n".join(_lines(directory, contents)) + "\n"
     (directory / INDEX).write_text(text, encoding="utf-8")
 
@@ -141,7 +141,7 @@ def _lines(directory: Path, contents: ReportContents) -> Iterator[str]:
     runs, tasks = counted(contents.runs, "finished run"), counted(len(contents.tasks), "task")
     yield from ("# Report", "", f"{runs} of {entries} on {tasks}.", "")
     if contents.page:
-        yield from (f"The runs themselves, in a browser: [{contents.page}]({contents.page}).", "")
+        yield from (f"The runs in a browser: [{contents.page}]({contents.page}).", "")
     for name in contents.names:
         parts = [part for part in contents.parts if part.name == name]
         yield from (f"## {parts[0].title}", "")
@@ -158,16 +158,16 @@ def _part(directory: Path, part: Part) -> Iterator[str]:
     yield from (f"{part.says} {part.computed} ({part.kind}: {links})", "")
     if part.kind == "table" and first.suffix == ".md":
         text = first.read_text(encoding="utf-8").rstrip("\n")
-        if text.count("\n") < MOST_LINES:
+        if text.count("\n") < MAX_LINES:
             yield from (text, "")
 
 
 def _provenance(contents: ReportContents) -> Iterator[str]:
     yield from ("## Provenance", "")
     yield from ("Made by:", "", *(f"    {line}" for line in contents.command.splitlines()), "")
-    yield f"- versions: {_listed(contents.versions)}"
-    yield f"- runs by isolation level: {_listed(contents.isolation)}"
-    yield f"- runs by fingerprint of protocol and packages: {_listed(contents.fingerprints)}"
+    yield f"- versions: {_format_counts(contents.versions)}"
+    yield f"- runs by isolation level: {_format_counts(contents.isolation)}"
+    yield f"- runs by fingerprint of protocol and packages: {_format_counts(contents.fingerprints)}"
     yield f"- shipped tables: {in_markdown(', '.join(contents.shipped) or 'none')}"
     yield f"- the same for programs: [{MARK}]({MARK})"
     yield from (f"- {in_markdown(note)}" for note in contents.notes)
@@ -177,8 +177,8 @@ def _provenance(contents: ReportContents) -> Iterator[str]:
             f"- {in_markdown(problem['run'])}: {in_markdown(problem['reason'])}" for problem in contents.problems
         )
     else:
-        yield "None: every run below the named places is finished and could be read."
+        yield "None: every run is finished and readable."
 
 
-def _listed(counts: Mapping[str, object]) -> str:
+def _format_counts(counts: Mapping[str, object]) -> str:
     return ", ".join(f"{in_markdown(name)} {in_markdown(str(count))}" for name, count in counts.items()) or "none"

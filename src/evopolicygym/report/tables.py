@@ -28,13 +28,13 @@ Writer = Callable[[Findings], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table of a report: what it says, and its files' contents by suffix."""
+    """A table of a report with the texts of its files by suffix."""
 
     title: str
     says: str
     computed: str
     write: Writer
-    """Returns texts by suffix, the one to be shown first; nothing where there is nothing to tell."""
+    """Returns texts by suffix, the one shown in the index first; empty if the table has no rows."""
 
 
 def _leaderboard(findings: Findings) -> Mapping[str, str]:
@@ -55,11 +55,11 @@ def _tasks(findings: Findings) -> Mapping[str, str]:
     if board is None:
         return {}
     tables = task_tables(board)
-    noted = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *board.notes))]
+    with_notes = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *board.notes))]
     return {
-        "md": format_tables(noted, "markdown"),
+        "md": format_tables(with_notes, "markdown"),
         "csv": format_tables([task_scores_table(board)], "csv"),
-        "tex": format_tables(noted, "latex"),
+        "tex": format_tables(with_notes, "latex"),
     }
 
 
@@ -77,7 +77,7 @@ def _compare(findings: Findings) -> Mapping[str, str]:
 
 
 def _best_two(findings: Findings) -> Pairing | None:
-    """Return how the two best entries that were played differ, or the best played one from the best shipped one."""
+    """Return the comparison of the two best played entries, or of the best played and the best shipped one."""
     if findings.table is None or findings.board is None:
         return None
     agents = [standing.entry for standing in findings.board.standings if standing.entry.kind != ANCHOR]
@@ -91,25 +91,25 @@ def _best_two(findings: Findings) -> Pairing | None:
 def _headroom(findings: Findings) -> Mapping[str, str]:
     if findings.table is None:
         return {}
-    found = headroom(findings.table, findings.around)
-    if not any(task.left or task.verdict.is_known for task in found.tasks):
+    result = headroom(findings.table, findings.around)
+    if not any(task.left or task.verdict.is_known for task in result.tasks):
         return {}
-    table = headroom_table(found)
+    table = headroom_table(result)
     return {
         "md": format_tables([table], "markdown"),
         "csv": format_tables([table], "csv"),
-        "json": dumps(headroom_document(found), indent=2) + "\n",
+        "json": dumps(headroom_document(result), indent=2) + "\n",
     }
 
 
 def _published(findings: Findings) -> Mapping[str, str]:
-    of_tasks = [figure for figure in findings.around.figures if figure.tasks]
-    found = [figures_table(of_task) for of_task in of_tasks]
-    if not found:
+    figures = [figure for figure in findings.around.figures if figure.tasks]
+    tables = [figures_table(figure) for figure in figures]
+    if not tables:
         return {}
     return {
-        "md": format_tables(found, "markdown"),
-        "csv": format_tables([figures_in_long(of_task) for of_task in of_tasks], "csv"),
+        "md": format_tables(tables, "markdown"),
+        "csv": format_tables([figures_in_long(figure) for figure in figures], "csv"),
     }
 
 
@@ -169,7 +169,7 @@ _SAY: Mapping[str, str] = {
 
 
 def tables() -> dict[str, ReportTable]:
-    """Return all tables by name: the leaderboard's, then one for each diagnostic, those of other packages included."""
+    """Return all tables by name: the leaderboard's, then one for each diagnostic, including those of other packages."""
     own = {
         name: ReportTable(
             name.replace("_", " ").capitalize(),

@@ -1,4 +1,4 @@
-"""Writing a report: which parts are select_parts, what they need, and their files; nothing is computed twice."""
+"""Writing a report: the selection of its parts, their measurements and their files."""
 
 import re
 from collections import Counter
@@ -66,7 +66,7 @@ class ReportGroup:
     """Suffix of its parts' names; empty for the first group."""
     findings: Findings
 
-    def titled(self, title: str) -> str:
+    def part_title(self, title: str) -> str:
         """Return a part's title."""
         return f"{title} ({self.title})" if self.title else title
 
@@ -74,14 +74,14 @@ class ReportGroup:
 def select_parts(
     only: Sequence[str] = (), formats: Sequence[str] = ("svg", "png"), *, figures: bool = True, pages: bool = False
 ) -> ReportSelection:
-    """Return the named parts, or all; raise ``UnknownName``, or ``MissingExtra`` where figures need one."""
+    """Return the named parts, or all; raise ``UnknownName``, or ``MissingExtra`` if figures need one."""
     known, drawn = tables(), DRAWINGS.names()
     for name in only:
         if name not in known and name not in drawn and ":" not in name:
             raise UnknownName("part of a report", name, {*known, *drawn})
     drawings: dict[str, Drawing] = {}
     if figures:
-        from evopolicygym.analysis.drawing.canvas import FORMATS  # where they are not to be drawn, it may be absent
+        from evopolicygym.analysis.drawing.canvas import FORMATS  # matplotlib may be missing if no figures are drawn
 
         for form in formats:
             if form not in FORMATS:
@@ -109,29 +109,31 @@ def write_report(
 ) -> ReportContents:
     """Write a report and return its contents; ``follow`` wraps long loops to show progress.
 
-    Raises ``UsageError`` where the directory holds something else, or there is nothing to show.
+    Raises ``UsageError`` if the directory contains other files, or there is nothing to show.
     """
     old = previous_report_files(directory, force=force)
     choice = choice or TableFilter()
     groups = group_comparable(results.runs, shipped.tables, choice)
-    apart = [
-        ReportGroup(title=group.title, stem=f"_{at + 1}" if at else "", findings=find(
-            Results(group.runs, () if at else results.problems), shipped.tables, choice, parts.diagnostics,
+    report_groups = [
+        ReportGroup(title=group.title, stem=f"_{index + 1}" if index else "", findings=find(
+            Results(group.runs, () if index else results.problems), shipped.tables, choice, parts.diagnostics,
             lambda runs: follow("reading runs", runs),
         ))
-        for at, group in enumerate(groups)
+        for index, group in enumerate(groups)
     ]  # fmt: skip
-    apart = list(_with_surroundings(apart, shipped))
+    report_groups = list(_with_surroundings(report_groups, shipped))
     prepare_output_dir(directory, old)
     jobs: list[Callable[[], Part | None]] = []
-    for group in apart:
+    for group in report_groups:
         jobs += [partial(_write_table, directory, name, table, group) for name, table in parts.tables.items()]
         jobs += [
             partial(_draw_figure, directory, name, drawing, group, parts.formats)
             for name, drawing in parts.drawings.items()
         ]
-    made = [part for job in follow("writing", jobs) if (part := job())]
-    contents = _contents(made, [group.findings for group in apart], shipped.tables, command, has_pages=parts.has_pages)
+    written = [part for job in follow("writing", jobs) if (part := job())]
+    contents = _contents(
+        written, [group.findings for group in report_groups], shipped.tables, command, has_pages=parts.has_pages
+    )
     write_index(directory, contents)
     (directory / MARK).write_text(format_report_json(contents), encoding="utf-8")
     return contents
@@ -147,22 +149,24 @@ def _with_surroundings(groups: Sequence[ReportGroup], shipped: PublishedData) ->
         yield replace(group, findings=replace(group.findings, around=Surroundings(others, figures, ids)))
 
 
-def _write_table(directory: Path, name: str, table: ReportTable, apart: ReportGroup) -> Part | None:
-    texts, stem = table.write(apart.findings), _stem(name) + apart.stem
+def _write_table(directory: Path, name: str, table: ReportTable, group: ReportGroup) -> Part | None:
+    texts, stem = table.write(group.findings), _stem(name) + group.stem
     names = {f"{TABLES}/{stem}.{suffix}": text for suffix, text in texts.items()}
     for file, text in names.items():
         (directory / file).write_text(text, encoding="utf-8")
-    return Part(stem, "table", apart.titled(table.title), table.says, table.computed, tuple(names)) if names else None
+    return (
+        Part(stem, "table", group.part_title(table.title), table.says, table.computed, tuple(names)) if names else None
+    )
 
 
-def _draw_figure(directory: Path, name: str, drawing: Drawing, apart: ReportGroup, formats: Sequence[str]) -> Part:
+def _draw_figure(directory: Path, name: str, drawing: Drawing, group: ReportGroup, formats: Sequence[str]) -> Part:
     from evopolicygym.analysis.drawing.canvas import figure_bytes
 
-    figure, files, stem = drawing.draw(apart.findings), [], _stem(name) + apart.stem
+    figure, files, stem = drawing.draw(group.findings), [], _stem(name) + group.stem
     for form in formats:
         files.append(f"{FIGURES}/{stem}.{form}")
         (directory / files[-1]).write_bytes(figure_bytes(figure, form))
-    return Part(stem, "figure", apart.titled(drawing.title), drawing.says, drawing.computed, tuple(files))
+    return Part(stem, "figure", group.part_title(drawing.title), drawing.says, drawing.computed, tuple(files))
 
 
 def _stem(name: str) -> str:
@@ -171,41 +175,46 @@ def _stem(name: str) -> str:
 
 
 def _contents(
-    made: Iterable[Part], found: Sequence[Findings], shipped: Sequence[PublishedTable], command: str, *, has_pages: bool
+    parts: Iterable[Part],
+    findings: Sequence[Findings],
+    shipped: Sequence[PublishedTable],
+    command: str,
+    *,
+    has_pages: bool,
 ) -> ReportContents:
-    results = [run.result for findings in found for run in findings.runs]
-    boards = [findings.board for findings in found if findings.board]
+    results = [run.result for group in findings for run in group.runs]
+    boards = [group.board for group in findings if group.board]
     return ReportContents(
-        parts=sort_parts(made),
+        parts=sort_parts(parts),
         command=printable(command),
         versions=_versions(),
         runs=len(results),
-        entries=_each(label for findings in found for label in findings.labels),
+        entries=_distinct(label for group in findings for label in group.labels),
         tasks=tuple(dict.fromkeys(run.task for run in sorted(results, key=lambda run: (run.family, run.task)))),
         shipped=tuple(table.source for table in shipped),
-        isolation=_counted(run.isolation for run in results),
-        fingerprints=_counted(run.fingerprint for run in results),
-        notes=_each(note for board in boards for note in board.notes),
+        isolation=_count(run.isolation for run in results),
+        fingerprints=_count(run.fingerprint for run in results),
+        notes=_distinct(note for board in boards for note in board.notes),
         page=PAGE if has_pages else None,
         problems=tuple(
             {"run": printable(str(problem.root)), "reason": problem.reason}
-            for findings in found
-            for problem in findings.problems
+            for group in findings
+            for problem in group.problems
         ),
     )
 
 
-def _each(names: Iterable[str]) -> tuple[str, ...]:
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _counted(names: Iterable[str]) -> dict[str, int]:
+def _count(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
 
 
 def _versions() -> dict[str, str]:
     """Return the versions of the software that makes a report."""
-    found = {"evopolicygym": __version__, "protocol": PROTOCOL_VERSION, "numpy": version("numpy")}
+    versions = {"evopolicygym": __version__, "protocol": PROTOCOL_VERSION, "numpy": version("numpy")}
     with suppress(PackageNotFoundError):
-        found["matplotlib"] = version("matplotlib")
-    return found
+        versions["matplotlib"] = version("matplotlib")
+    return versions
