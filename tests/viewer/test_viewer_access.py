@@ -10,7 +10,7 @@ import pytest
 
 from browsers import PATIENCE_MS, met
 from diagnosed import known_run, recorded
-from evopolicygym.viewer.site.access import leading_to
+from evopolicygym.viewer.site.access import redirect_page
 from evopolicygym.viewer.site.serving import ServedViewer
 from shell import Shell
 from viewed import PATIENCE_S, asked
@@ -147,7 +147,7 @@ def test_no_process_is_started_with_the_token(runs: Path, shell: Shell, monkeypa
 def test_a_browser_comes_in_by_the_printed_address(chromium: "Browser", viewer: ServedViewer, tmp_path: Path) -> None:
     """By hand or by the file that ``view`` opens, a browser ends at the page, with no token in its address."""
     file = tmp_path / "open.html"
-    file.write_text(leading_to(viewer.entrance))
+    file.write_text(redirect_page(viewer.entrance))
     for start, end in ((f"{viewer.entrance}#/task/toy", "/#/task/toy"), (file.as_uri(), "/")):
         with met(chromium, viewer.address) as found:
             found.page.goto(start)

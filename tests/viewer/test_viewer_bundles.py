@@ -27,7 +27,7 @@ from evopolicygym.viewer.documents.reading import below, shown, within
 from evopolicygym.viewer.documents.run import ModelUse, bundle_of, run_bundle, uses_between
 from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
-from evopolicygym.viewer.site.pages import block, handed_over, shell
+from evopolicygym.viewer.site.pages import block, document_script, shell
 from viewed import HOSTILE, known, write_film
 
 
@@ -137,7 +137,7 @@ def test_a_name_is_text_in_a_page(name: str) -> None:
     assert named.count("<") == plain.count("<")
     assert block(name, "packed").count("<") == block("x", "packed").count("<")
     assert block(name, "packed").count('"') == block("x", "packed").count('"')
-    assert {"<", ">", "&", "\u2028"}.isdisjoint(handed_over(name, "packed"))
+    assert {"<", ">", "&", "\u2028"}.isdisjoint(document_script(name, "packed"))
 
 
 def test_no_name_leads_out_of_a_run(tmp_path: Path) -> None:

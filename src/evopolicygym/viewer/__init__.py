@@ -1,5 +1,5 @@
-"""The run viewer: pages that show runs, from their records alone.
+"""The run viewer: pages that show runs from their records.
 
-``documents/`` makes what a page shows as JSON documents; ``site/`` serves them on this machine; ``static/`` is the
-pages' own code and style. Nothing here plays, writes into a run, or runs anything of an agent's.
+``documents/`` builds the JSON documents of the pages, ``site/`` serves them or writes them as files, and ``static/``
+contains the pages' code and style. The viewer never plays, writes into a run, or executes an agent's code.
 """

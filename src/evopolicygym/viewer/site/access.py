@@ -1,8 +1,7 @@
-"""Who may see the site: who holds its token, so that another user of this machine doesn't.
+"""Access to the site by a token, so that other users of this machine have none.
 
-The address that ``view`` prints holds the token. Whoever opens it gets it as a cookie, and is led to the address
-without it; a program may send it as ``Authorization: Bearer`` instead. ``app.py`` says which
-hosts and origins are answered.
+``view`` prints an address with the token. Opening it sets the token as a cookie and redirects to the address without
+it; a program can send ``Authorization: Bearer`` instead.
 """
 
 import secrets
@@ -20,54 +19,56 @@ PAGE = (
     "<title>EvoPolicyGym</title></head><body><main><h1>EvoPolicyGym</h1><p>{body}</p></main></body></html>\n"
 )
 ICON = '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
-"""Without it, a browser asks for one at an address of its own choice, where there is none."""
+"""Without it, a browser requests /favicon.ico, which doesn't exist."""
 REFUSED = "These runs are shown to who opens the address that evopolicygym view printed, with the token in it."
 MISSING = f'{REFUSED} If this browser opened that already and came here from another site: <a href="/">go on</a>.'
 
 
 class Access:
-    """The token of one site, and how requests show that they have it."""
+    """The token of a site, and its check in requests."""
 
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(24)
 
-    def granted(self, scope: Scope) -> bool:
+    def is_granted(self, scope: Scope) -> bool:
         """Return whether a request has the token, as a cookie or in its header."""
         kind, _, bearer = Headers(scope=scope).get("authorization", "").partition(" ")
-        return self._is(Request(scope).cookies.get(_cookie(scope), "")) or (kind == "Bearer" and self._is(bearer))
+        return self._matches(Request(scope).cookies.get(_cookie(scope), "")) or (
+            kind == "Bearer" and self._matches(bearer)
+        )
 
     def entrance(self, scope: Scope) -> Response | None:
-        """Return what hands the token over as a cookie to who opened the printed address; None for other requests.
+        """Return the response that sets the cookie for the printed address; None for other requests.
 
-        A browser that was led there by another page sends no such cookie when it is redirected at once, only when a
-        page of this site leads it on.
+        A browser that comes from another site would not send a strict cookie after a redirect, so it gets a page that
+        leads on.
         """
         request = Request(scope)
         if scope["path"] != "/" or scope["method"] not in {"GET", "HEAD"} or "token" not in request.query_params:
             return None
-        if not self._is(request.query_params["token"]):
-            return refused()
-        led = request.headers.get("sec-fetch-site") == "cross-site"
-        answer = HTMLResponse(leading_to("/", ICON)) if led else RedirectResponse("/", 303)
+        if not self._matches(request.query_params["token"]):
+            return refused_page()
+        is_cross_site = request.headers.get("sec-fetch-site") == "cross-site"
+        answer = HTMLResponse(redirect_page("/", ICON)) if is_cross_site else RedirectResponse("/", 303)
         answer.set_cookie(_cookie(scope), self.token, httponly=True, samesite="strict")
         return answer
 
-    def _is(self, text: str) -> bool:
+    def _matches(self, text: str) -> bool:
         return http_server.is_secret(text, self.token)
 
 
-def refused() -> Response:
-    """Return the page for who has no token."""
+def refused_page() -> Response:
+    """Return the page for requests without a token."""
     return HTMLResponse(PAGE.format(head="", body=MISSING), 403)
 
 
-def leading_to(address: str, icon: str = "") -> str:
-    """Return a page that leads to an address at once; ``icon`` is the element that names its icon."""
-    shown = escape(address)
-    head = f'{icon}<meta http-equiv="refresh" content="0; url={shown}">'
-    return PAGE.format(head=head, body=f'<a href="{shown}">The runs are shown here.</a>')
+def redirect_page(address: str, icon: str = "") -> str:
+    """Return a page that redirects to an address; ``icon`` is the link element of its icon."""
+    target = escape(address)
+    head = f'{icon}<meta http-equiv="refresh" content="0; url={target}">'
+    return PAGE.format(head=head, body=f'<a href="{target}">The runs are shown here.</a>')
 
 
 def _cookie(scope: Scope) -> str:
-    """Return the cookie's name: a browser has one jar for all ports of a machine."""
+    """Return the cookie's name, with the port because browsers share cookies between ports."""
     return f"evopolicygym-{scope['server'][1]}"

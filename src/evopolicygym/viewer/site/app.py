@@ -1,6 +1,6 @@
-"""The viewer's site: read-only, for who holds its token; it carries documents and the pages' own files, no more.
+"""The viewer's site: read-only, behind a token; it serves documents and the pages' static files.
 
-Every answer forbids a page to load or to run anything from elsewhere, or any script that is no file of ours.
+Headers of every response forbid loading anything from other origins and running scripts other than static files.
 """
 
 import socket
@@ -22,7 +22,7 @@ from evopolicygym.core.strict_json import dumps
 from evopolicygym.serving import http_server
 from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
 from evopolicygym.viewer.documents.reading import shown
-from evopolicygym.viewer.site.access import REFUSED, Access, refused
+from evopolicygym.viewer.site.access import REFUSED, Access, refused_page
 
 TYPES: Mapping[str, str] = MappingProxyType({
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
@@ -45,14 +45,14 @@ HEADERS: Mapping[str, str] = MappingProxyType({
 
 @cache
 def static_files() -> Mapping[str, bytes]:
-    """Return the pages' own files by name."""
+    """Return the static files by name."""
     folder = files("evopolicygym.viewer") / "static"
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(tuple(TYPES))}
 
 
 def application(documents: Documents, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:
-    """Return the site over documents; ``settings`` is what its pages are given to begin with."""
-    beginning = dumps(settings or {}).encode()
+    """Return the site; ``settings`` are the initial settings of its pages."""
+    settings_text = dumps(settings or {}).encode()
 
     async def page(_: Request) -> Response:
         return Response(static_files()["index.html"], media_type=TYPES[".html"])
@@ -63,8 +63,8 @@ def application(documents: Documents, access: Access, settings: Mapping[str, obj
             return _problem("There is no such file.", 404)
         return Response(static_files()[name], media_type=TYPES[name[name.rindex(".") :]])
 
-    async def begin(_: Request) -> Response:
-        return Response(beginning, media_type="application/json")
+    async def initial_settings(_: Request) -> Response:
+        return Response(settings_text, media_type="application/json")
 
     async def data(request: Request) -> Response:
         name = request.path_params["name"]
@@ -89,7 +89,7 @@ def application(documents: Documents, access: Access, settings: Mapping[str, obj
     routes = [
         Route("/", page),
         Route("/static/{name}", static),
-        Route("/data/settings.json", begin),
+        Route("/data/settings.json", initial_settings),
         Route("/data/{name:path}.json", data),
         Route("/film/{run}/{episode}.mp4", film),
     ]
@@ -103,14 +103,14 @@ def application(documents: Documents, access: Access, settings: Mapping[str, obj
 
 
 class _GuardedSite:
-    """Lets through what comes from this machine, from no other site's page and with the token, all with the headers."""
+    """Accepts requests with the token that come from this machine and no other site's page; adds the headers."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def headed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
@@ -122,13 +122,13 @@ class _GuardedSite:
             answer = _problem("Requests from elsewhere are not answered; open the address that view printed.", 403)
         elif entrance := self._access.entrance(scope):
             answer = entrance
-        elif not self._access.granted(scope):
-            answer = refused() if scope["path"] == "/" else _problem(REFUSED, 403)
-        await answer(scope, receive, headed)
+        elif not self._access.is_granted(scope):
+            answer = refused_page() if scope["path"] == "/" else _problem(REFUSED, 403)
+        await answer(scope, receive, send_with_headers)
 
 
 def _from_here(headers: Headers, scope: Scope) -> bool:
-    """Return whether a request names this site as its host, and comes from a page of it or from nobody's."""
+    """Return whether a request names this site as its host, and comes from one of its pages or from no page."""
     port = scope["server"][1] if scope.get("server") else None
     if not http_server.is_for(headers, port) or http_server.has_other_origin(headers):
         return False
@@ -140,8 +140,8 @@ def _problem(message: str, status: int) -> Response:
     return Response(dumps({"error": shown(message)}), status, media_type="application/json")
 
 
-def listener(port: int) -> socket.socket:
-    """Return a socket on this machine's loopback; raise ``UsageError`` where the port is taken."""
+def open_socket(port: int) -> socket.socket:
+    """Return a listening socket on loopback; raise ``UsageError`` if the port is in use."""
     try:
         return socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError) as error:

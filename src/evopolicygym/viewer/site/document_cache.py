@@ -1,6 +1,6 @@
-"""Which documents static pages keep, and in which order: those of all runs, then run by run within a share of a bound.
+"""The documents of static pages: those of all runs first, then run by run within a share of the size limit.
 
-The documents are those that ``view`` serves, by the same names.
+They have the same names and contents as the documents that ``view`` serves.
 """
 
 import base64
@@ -24,23 +24,23 @@ from evopolicygym.viewer.documents.reading import shown
 from evopolicygym.viewer.documents.suite import suite_name
 
 MOST_COMPARED = 16
-"""Runs of a task, the best first, that are compared two by two."""
+"""The largest number of a task's best runs that are compared in pairs."""
 _SAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class Episodes(StrEnum):
-    """Of which episodes the steps are kept."""
+    """The episodes whose steps are included."""
 
     NONE = "none"
     SELECTED = "selected"
-    """Those of the selected checkpoint: train, validation and held-out."""
+    """Episodes of the selected checkpoint: train, validation and held-out."""
     ALL = "all"
-    """Of every submission, and the hidden ones of the selected checkpoint."""
+    """Train episodes of every submission, and hidden episodes of the selected checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedDocument:
-    """A document that is kept."""
+    """A document in static pages."""
 
     name: str
     address: str
@@ -51,7 +51,7 @@ class CachedDocument:
 
 @dataclass(frozen=True, slots=True)
 class CachedFilm:
-    """A film that is kept."""
+    """A film in static pages."""
 
     address: str
     """Relative to the page."""
@@ -60,34 +60,34 @@ class CachedFilm:
 
 @dataclass(slots=True)
 class CacheTally:
-    """How much is kept."""
+    """Counts and sizes of the contents of static pages."""
 
     documents: int = 0
     films: int = 0
     bytes: int = 0
-    """Of documents and films, which the bound is of."""
+    """Bytes of documents and films, which are limited."""
     written: int = 0
-    """Bytes of all files that were written, the page itself too."""
+    """Bytes of all written files, including the page."""
     left_out: int = 0
-    """Documents that the bound left no room for."""
+    """Documents that exceeded the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteDocuments:
-    """The documents that tell of all runs."""
+    """The documents about all runs."""
 
     documents: tuple[CachedDocument, ...]
     problems: Mapping[str, str]
-    """What hindered the making of others, by name."""
+    """Errors of documents that could not be built, by name."""
     runs: tuple[str, ...]
-    """Ids of runs, whose own documents come after."""
+    """Ids of runs, whose documents follow."""
     films: tuple[CachedFilm, ...]
-    """Those that a task's page shows side by side."""
+    """Films on the pages of tasks."""
 
 
 @dataclass(slots=True)
 class _RunDocuments:
-    """Which documents of a run are kept."""
+    """The included documents of a run."""
 
     names: dict[str, str] = field(default_factory=dict)
     """Addresses by name."""
@@ -95,7 +95,7 @@ class _RunDocuments:
 
 
 class DocumentCache:
-    """Makes the documents of some runs that are kept, and counts them."""
+    """Builds and counts the documents of static pages."""
 
     def __init__(self, documents: Documents, episodes: Episodes, most_bytes: int, *, films: bool) -> None:
         self.tally = CacheTally()
@@ -106,33 +106,37 @@ class DocumentCache:
         self._pairs: Mapping[str, Sequence[str]] = {}
 
     def common(self, shipped: Sequence[str], follow: ProgressTracker = no_progress) -> SuiteDocuments:
-        """Return the list of runs, the leaderboard with each choice of shipped tables beside it, and all tasks."""
+        """Return the list of runs, the leaderboard with each combination of shipped tables, and all tasks."""
         listed = json.loads(self._documents.document("runs"))
         self._pairs = pairs(listed["runs"])
         choices = chain.from_iterable(combinations(shipped, count) for count in range(len(shipped) + 1))
-        names = ["runs", *(suite_name(one) for one in choices), *(f"task/{one['name']}" for one in listed["tasks"])]
+        names = [
+            "runs",
+            *(suite_name(names) for names in choices),
+            *(f"task/{task['name']}" for task in listed["tasks"]),
+        ]
         documents, films, problems = list[CachedDocument](), list[CachedFilm](), dict[str, str]()
         for name in follow("leaderboards and tasks", names):
-            made = self._made(name, problems)
-            if made is not None:
-                films += self._side_by_side(made)
-                documents.append(CachedDocument(name, f"data/{_file(name)}.js", _packed(made)))
+            content = self._build(name, problems)
+            if content is not None:
+                films += self._task_films(content)
+                documents.append(CachedDocument(name, f"data/{_file_name(name)}.js", _pack(content)))
         self._count(documents)
-        for one in films:
-            self._count_film(one)
+        for film in films:
+            self._count_film(film)
         return SuiteDocuments(tuple(documents), problems, tuple(self._documents.index.places()), tuple(films))
 
     def of_runs(
         self, runs: Sequence[str], follow: ProgressTracker = no_progress
     ) -> Iterator[CachedDocument | CachedFilm]:
-        """Yield each run's documents, and which of them there are: each run has an equal share of what room is left."""
-        for place, run in enumerate(follow("pages of runs", runs)):
-            room = max(0, self._most_bytes - self.tally.bytes) // (len(runs) - place)
+        """Yield each run's documents and their index; each run gets an equal share of the remaining size."""
+        for index, run in enumerate(follow("pages of runs", runs)):
+            room = max(0, self._most_bytes - self.tally.bytes) // (len(runs) - index)
             contents = _RunDocuments()
             yield from self._of_run(run, room, contents)
             name = f"run/{run}/contents"
             last = CachedDocument(
-                name, f"data/{name}.js", _packed({"names": contents.names, "problems": contents.problems})
+                name, f"data/{name}.js", _pack({"names": contents.names, "problems": contents.problems})
             )
             self._count([last])
             yield last
@@ -140,38 +144,38 @@ class DocumentCache:
     def _of_run(self, run: str, room: int, contents: _RunDocuments) -> Iterator[CachedDocument | CachedFilm]:
         until = self.tally.bytes + room
         always = [f"run/{run}", f"run/{run}/edits", *(f"compare/{run}/{other}" for other in self._pairs.get(run, ()))]
-        yield from self._held(always, None, contents)
+        yield from self._include(always, None, contents)
         if f"run/{run}" in contents.problems:
             return
         about = json.loads(self._documents.document(f"run/{run}"))
         if not about["has_journal"]:
             return
         for kind in ("submission", "source"):
-            names = [f"run/{run}/{kind}/{one['index']}" for one in about["submissions"]]
-            yield from self._held(names, until, contents)
+            names = [f"run/{run}/{kind}/{submission['index']}" for submission in about["submissions"]]
+            yield from self._include(names, until, contents)
         transcript = f"run/{run}/transcript"
-        first = self._made(f"{transcript}/0", contents.problems)
+        first = self._build(f"{transcript}/0", contents.problems)
         pages = [f"{transcript}/{page}" for page in range(max(1, first["pages"]))] if first else []
         half = self.tally.bytes + max(0, until - self.tally.bytes) // 2
-        yield from self._held(pages, half, contents)
+        yield from self._include(pages, half, contents)
         episodes = [f"run/{run}/episode/{name}" for name in episode_names(about, self._episodes)]
-        yield from self._held(episodes, until, contents)
+        yield from self._include(episodes, until, contents)
 
-    def _held(
+    def _include(
         self, names: Sequence[str], until: int | None, contents: _RunDocuments
     ) -> Iterator[CachedDocument | CachedFilm]:
-        """Yield documents, an episode's pictures after it, up to the first for which there is no room."""
+        """Yield documents, each episode followed by its pictures, until one exceeds the limit."""
         left = deque(names)
         while left:
             if until is not None and self.tally.bytes >= until:
                 self.tally.left_out += len(left)
                 return
             name = left.popleft()
-            made = self._made(name, contents.problems)
+            made = self._build(name, contents.problems)
             if made is None:
                 continue
             film = self._film(name, made)
-            document = CachedDocument(name, f"data/{name}.js", _packed(made))
+            document = CachedDocument(name, f"data/{name}.js", _pack(made))
             size = len(document.packed) + (film.path.stat().st_size if film else 0)
             if until is not None and self.tally.bytes + size > until:
                 self.tally.left_out += 1 + len(left)
@@ -188,17 +192,17 @@ class DocumentCache:
         self.tally.films += 1
         self.tally.bytes += film.path.stat().st_size
 
-    def _side_by_side(self, made: dict[str, Any]) -> list[CachedFilm]:
+    def _task_films(self, document: dict[str, Any]) -> list[CachedFilm]:
         """Return the films of a task's document."""
         return [
-            CachedFilm(f"film/{one['run']}/{one['name']}.mp4", path)
-            for case in made.get("films", ())
-            for one in case["films"]
-            if (path := self._documents.film(one["run"], one["name"]))
+            CachedFilm(f"film/{film['run']}/{film['name']}.mp4", path)
+            for case in document.get("films", ())
+            for film in case["films"]
+            if (path := self._documents.film(film["run"], film["name"]))
         ]
 
     def _film(self, name: str, made: dict[str, Any]) -> CachedFilm | None:
-        """Return the film of an episode; where it is gone, the document says that there is none."""
+        """Return the film of an episode; if it is missing, remove it from the document."""
         if not made.get("film"):
             return None
         _, run, _, episode = name.split("/")
@@ -208,8 +212,8 @@ class DocumentCache:
             return None
         return CachedFilm(f"film/{run}/{episode}.mp4", path)
 
-    def _made(self, name: str, problems: dict[str, str]) -> dict[str, Any] | None:
-        """Return a document without paths of this machine; where films are not kept, it says that there is none."""
+    def _build(self, name: str, problems: dict[str, str]) -> dict[str, Any] | None:
+        """Return a document without local paths and, if films are not included, without films."""
         local = self._documents.index.without_roots
         try:
             made: dict[str, Any] = json.loads(local(self._documents.document(name).decode()))
@@ -221,37 +225,37 @@ class DocumentCache:
         return made
 
     def _count(self, documents: Iterable[CachedDocument]) -> None:
-        for one in documents:
+        for document in documents:
             self.tally.documents += 1
-            self.tally.bytes += len(one.packed)
+            self.tally.bytes += len(document.packed)
 
 
 def episode_names(run: Mapping[str, Any], which: Episodes) -> list[str]:
-    """Return the names of episodes whose steps are wanted, those of the selected checkpoint first, held-out before all.
+    """Return the names of the included episodes of a run's document, the selected checkpoint's first.
 
-    ``run`` is a run's document. Episodes that have not been played have none.
+    Unplayed episodes are left out.
     """
     if which is Episodes.NONE:
         return []
     hidden = [
         f"{split}-{run['selected']}-{case}"
-        for split, one in reversed(run["hidden"].items())
-        for case, episode in enumerate(one["episodes"])
+        for split, rollout in reversed(run["hidden"].items())
+        for case, episode in enumerate(rollout["episodes"])
         if episode
     ]
-    submissions = sorted(run["submissions"], key=lambda one: (not one["selected"], one["index"]))
+    submissions = sorted(run["submissions"], key=lambda submission: (not submission["selected"], submission["index"]))
     train = [
-        f"train-{one['index']}-{position}"
-        for one in submissions
-        if which is Episodes.ALL or one["selected"]
-        for position, episode in enumerate(one["episodes"])
+        f"train-{submission['index']}-{position}"
+        for submission in submissions
+        if which is Episodes.ALL or submission["selected"]
+        for position, episode in enumerate(submission["episodes"])
         if episode
     ]
     return [*hidden, *train]
 
 
 def picture_names(name: str, document: Mapping[str, Any]) -> list[str]:
-    """Return the names of the documents that hold what the policy saw in an episode; none of any other document."""
+    """Return the names of an episode's documents of pictures; empty for other documents."""
     series = document.get("series")
     if not series or not series["pictures"]:
         return []
@@ -259,31 +263,31 @@ def picture_names(name: str, document: Mapping[str, Any]) -> list[str]:
 
 
 def pairs(runs: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return for each run those of the same task that it is compared with, each two once, in the order of their ids."""
+    """Return the runs of the same task that each run is compared with, each pair once, ordered by id."""
     tasks = defaultdict(list)
     for run in runs:
         tasks[run["task"]].append(run)
     found = defaultdict(list)
     for own in tasks.values():
         best = sorted(own, key=_worst_last)[:MOST_COMPARED]
-        for one, other in combinations(sorted(run["id"] for run in best), 2):
-            found[one].append(other)
+        for first, second in combinations(sorted(run["id"] for run in best), 2):
+            found[first].append(second)
     return dict(found)
 
 
 def _worst_last(run: Mapping[str, Any]) -> tuple[bool, float, str]:
-    score = run["score"]  # a text where it is no finite number
+    score = run["score"]  # a text if it is not finite
     is_known = isinstance(score, int | float)
     return not is_known, -score if is_known else 0.0, run["id"]
 
 
-def _packed(document: Mapping[str, Any]) -> str:
+def _pack(document: Mapping[str, Any]) -> str:
     content = dumps(document).encode("utf-8", "replace")
     return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode("ascii")
 
 
-def _file(name: str) -> str:
-    """Return a file's name for a document whose name holds untrusted text, a task's for one."""
+def _file_name(name: str) -> str:
+    """Return a safe file name for a document whose name can contain untrusted text, such as a task's."""
     kind, _, rest = name.partition("/")
     if not rest:
         return name

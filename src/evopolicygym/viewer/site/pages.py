@@ -1,8 +1,7 @@
-"""Static pages: the viewer's, on a disk, for a browser without a server: a directory, or one file.
+"""Static pages: the viewer as a directory or a single file, for a browser without a server.
 
-The page is ``static/index.html`` with the same modules and the same style, all within one file. Pages from a disk may
-import no module and fetch nothing, so each module stands in the page's import map. A policy in the page forbids every
-script but these, and every load from elsewhere.
+The page is ``static/index.html`` with all modules and styles inlined. Pages from a disk can't import or fetch files, so
+each module is a data URL in the page's import map. A policy in the page forbids all other scripts and loads.
 """
 
 import base64
@@ -34,12 +33,12 @@ from evopolicygym.viewer.site.document_cache import (
 PAGE = "index.html"
 DATA, FILMS = "data", "film"
 MARK = f"{DATA}/pages.json"
-"""By which a directory is known to hold pages."""
+"""Marks a directory of pages."""
 FORM = "evopolicygym pages 1"
 MOST_BYTES = 256 << 20
-"""Of the documents and films in a directory, where nothing else is asked for."""
+"""The default size limit of documents and films in a directory."""
 MOST_BYTES_SINGLE = 32 << 20
-"""Of the documents in a single file, likewise."""
+"""The default size limit of documents in a single file."""
 _IMPORTED = re.compile(r'(\bfrom ")\./([a-z_]+\.js";)')
 _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src {styles}; img-src data: {beside}; media-src {beside}; "
@@ -50,22 +49,22 @@ _OURS = ((DATA, "*.js"), (FILMS, "*.mp4"))
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What static pages are to show."""
+    """The contents of static pages."""
 
     runs: Sequence[Path]
     """Runs, or directories with runs below."""
     beside: Sequence[str] = ()
-    """Shipped tables that stand beside at first, by name."""
+    """Names of shipped tables to show initially."""
     episodes: Episodes = Episodes.SELECTED
     most_bytes: int | None = None
-    """None for what is usual."""
+    """None for the default."""
     report: Sequence[Mapping[str, Any]] = ()
-    """The parts of the report that lies in the same directory."""
+    """The parts of the report in the same directory."""
 
 
 def write_pages(directory: Path, pages: Pages, follow: ProgressTracker = no_progress) -> CacheTally:
-    """Write the pages into a directory: ``index.html``, with documents and films beside it; those of old pages go."""
-    cache, common, settings = _cached(pages, MOST_BYTES, follow, films=True)
+    """Write ``index.html`` with documents and films into a directory, and remove those of earlier pages."""
+    cache, common, settings = _prepare_documents(pages, MOST_BYTES, follow, films=True)
     clear_pages(directory)
     (directory / DATA).mkdir(parents=True, exist_ok=True)
     (directory / MARK).write_text(dumps({"form": FORM}) + "\n", encoding="utf-8")
@@ -78,16 +77,16 @@ def write_pages(directory: Path, pages: Pages, follow: ProgressTracker = no_prog
         if isinstance(item, CachedFilm):
             shutil.copyfile(item.path, path)
         else:
-            path.write_text(handed_over(item.name, item.packed), encoding="utf-8")
+            path.write_text(document_script(item.name, item.packed), encoding="utf-8")
         cache.tally.written += path.stat().st_size
     return cache.tally
 
 
 def write_single_file(file: Path, pages: Pages, follow: ProgressTracker = no_progress) -> CacheTally:
-    """Write the pages as one file, which holds no films; raise ``UsageError`` where it can't stand there."""
+    """Write the pages as a single file without films; raise ``UsageError`` if it is a directory."""
     if file.is_dir():
         raise UsageError(f"{file} is a directory; expected a file to write the pages into, such as runs.html.")
-    cache, common, settings = _cached(pages, MOST_BYTES_SINGLE, follow, films=False)
+    cache, common, settings = _prepare_documents(pages, MOST_BYTES_SINGLE, follow, films=False)
     beginning, end = shell(settings, single=True)
     documents = chain(common.documents, cache.of_runs(common.runs, follow))
     blocks = (block(document.name, document.packed) for document in documents if isinstance(document, CachedDocument))
@@ -104,7 +103,7 @@ def write_single_file(file: Path, pages: Pages, follow: ProgressTracker = no_pro
 
 
 def clear_pages(directory: Path) -> None:
-    """Remove the files of pages that lie in a directory; all others stay."""
+    """Remove the files of pages from a directory; other files are kept."""
     if not (directory / MARK).is_file():
         return
     for folder, pattern in _OURS:
@@ -124,10 +123,10 @@ def _remove_empty(folder: Path) -> None:
             path.rmdir()
 
 
-def _cached(
+def _prepare_documents(
     pages: Pages, usual_bytes: int, follow: ProgressTracker, *, films: bool
 ) -> tuple[DocumentCache, SuiteDocuments, Mapping[str, Any]]:
-    """Return the cache, the documents of all runs, and what the page's modules are shown of the documents."""
+    """Return the cache, the documents of all runs, and the page's index of documents."""
     most_bytes = pages.most_bytes or usual_bytes
     settings = settings_bundle(pages.beside)
     cache = DocumentCache(Documents(RunIndex(pages.runs)), pages.episodes, most_bytes, films=films)
@@ -137,13 +136,13 @@ def _cached(
         "common": {document.name: document.address for document in common.documents},
         "problems": common.problems,
         "runs": common.runs,
-        "left_out": _left_out(pages.episodes, most_bytes),
+        "left_out": _left_out_message(pages.episodes, most_bytes),
     }
     return cache, common, shown
 
 
-def _left_out(episodes: Episodes, most_bytes: int) -> str:
-    """Return what a page says of a document that is not there."""
+def _left_out_message(episodes: Episodes, most_bytes: int) -> str:
+    """Return the page's message for a document that was left out."""
     which = {
         Episodes.NONE: "the steps of no episode",
         Episodes.SELECTED: "the steps of the selected checkpoint's episodes",
@@ -157,17 +156,17 @@ def _left_out(episodes: Episodes, most_bytes: int) -> str:
 
 
 def shell(kept: Mapping[str, Any], *, single: bool) -> tuple[str, str]:
-    """Return the page up to where documents stand in it, and its end.
+    """Return the page's text before and after its documents.
 
-    ``kept`` is what the modules are shown of the documents; ``single`` says that all of them stand in the page, so that
-    nothing may be loaded from beside it.
+    ``kept`` is the index of documents for the modules. With ``single``, all documents are in the page, so that its
+    policy forbids loading files.
     """
     files = {name: content.decode() for name, content in static_files().items()}
     modules = {name: _address("text/javascript", _bare(text)) for name, text in files.items() if name.endswith(".js")}
     imports = _as_script_text({"imports": modules})
     begin = 'import "main.js";'
     style = files["style.css"]
-    beside = "" if single else " 'self' file:"  # of a page on a disk, not every browser takes 'self' for its directory
+    beside = "" if single else " 'self' file:"  # not every browser accepts 'self' for a page on a disk
     policy = _POLICY.format(
         scripts=f"data: {_hash(imports)} {_hash(begin)}{beside}", styles=_hash(style), beside=beside
     )
@@ -184,24 +183,24 @@ def shell(kept: Mapping[str, Any], *, single: bool) -> tuple[str, str]:
             f'<script type="importmap">{imports}</script>\n<script type="module">{begin}</script>',
         ),
     ):
-        text = _replaced(text, before, after)
+        text = _replace_once(text, before, after)
     beginning, end = text.split("</body>")
     data = f'<script type="application/json" id="kept">{_as_script_text(kept)}</script>\n'
     return beginning + data, f"</body>{end}"
 
 
 def block(name: str, packed: str) -> str:
-    """Return an element that holds a document; its name, made of untrusted words perhaps, does nothing in it."""
+    """Return an element with a document, whose name is escaped because it can be untrusted."""
     return f'<script type="text/plain" id="kept/{_attribute(name)}">{packed}</script>\n'
 
 
-def handed_over(name: str, packed: str) -> str:
-    """Return a script that hands a document over."""
+def document_script(name: str, packed: str) -> str:
+    """Return a script that passes a document to the page."""
     return f"evopolicygymDocument({_as_script_text(name)},{_as_script_text(packed)});\n"
 
 
 def _as_script_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """Return JSON that ends no script element, and that is JavaScript too."""
+    """Return JSON that is safe inside a script element and valid JavaScript."""
     text = dumps(value)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -215,7 +214,7 @@ def _attribute(text: str) -> str:
 
 
 def _bare(module: str) -> str:
-    """Return a module that imports the others by the names of the import map: nothing lies beside it."""
+    """Return a module whose imports use the names of the import map."""
     return _IMPORTED.sub(r"\1\2", module)
 
 
@@ -227,7 +226,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
 
 
-def _replaced(text: str, before: str, after: str) -> str:
+def _replace_once(text: str, before: str, after: str) -> str:
     if text.count(before) != 1:
         raise AssertionError(f"static/index.html has not exactly one {before!r}")
     return text.replace(before, after)

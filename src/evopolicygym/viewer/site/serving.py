@@ -12,23 +12,23 @@ from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle, suite_name
 from evopolicygym.viewer.site.access import Access
-from evopolicygym.viewer.site.app import application, listener
+from evopolicygym.viewer.site.app import application, open_socket
 
 
 class ServedViewer:
-    """The site of some runs, on this machine's loopback."""
+    """The site of runs, served on loopback."""
 
     def __init__(self, runs: Sequence[Path], port: int = 0, shipped: Sequence[str] = ()) -> None:
-        """Begin to serve, the tables of these names beside the runs; the address is known when this returns."""
+        """Start to serve runs with these shipped tables; the address is known on return."""
         settings = settings_bundle(shipped)
         self.documents = Documents(RunIndex(runs))
-        taken = listener(port)
+        listening_socket = open_socket(port)
         self.access = Access()
         self._server = Server(application(self.documents, self.access, settings), "viewer")
-        self.address = self._server.serve(taken)
-        """Where pages are shown to who has the token."""
+        self.address = self._server.serve(listening_socket)
+        """The address of the pages, which need the token."""
         self.entrance = f"{self.address}/?token={self.access.token}"
-        """Where a browser gets the token."""
+        """The address that gives a browser the token."""
         first = suite_name(settings["beside"])
         threading.Thread(target=self._warm, args=(first,), name="viewer's leaderboard", daemon=True).start()
 
@@ -39,15 +39,15 @@ class ServedViewer:
         self.close()
 
     def wait(self) -> None:
-        """Serve until the thread ends, which is when the program is interrupted."""
+        """Serve until the program is interrupted."""
         self._server.wait()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving."""
         self._server.close()
 
     def _warm(self, first: str) -> None:
-        """Have the list of runs and the leaderboard ready before they are asked for."""
+        """Build the list of runs and the leaderboard before the first request."""
         with suppress(EvoPolicyGymError, OSError):
             self.documents.document("runs")
             self.documents.document(first)

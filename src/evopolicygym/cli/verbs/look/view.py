@@ -12,7 +12,7 @@ from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import print_text
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.reader import find_places
-from evopolicygym.viewer.site.access import leading_to
+from evopolicygym.viewer.site.access import redirect_page
 from evopolicygym.viewer.site.serving import ServedViewer
 
 EXAMPLES = """
@@ -42,7 +42,7 @@ def view(
         print_text(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
         if not no_open:
             page = Path(scratch) / "open.html"  # other users of this machine can read the browser's command line
-            page.write_text(leading_to(viewer.entrance), encoding="utf-8")
+            page.write_text(redirect_page(viewer.entrance), encoding="utf-8")
             webbrowser.open(page.as_uri())
         try:
             viewer.wait()
