@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from diagnosed import known_run, recorded
+from evopolicygym.analysis import source
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
-from evopolicygym.analysis.lineage import lineage
-from evopolicygym.analysis.lineage.program import PolicyProgram, read_program
+from evopolicygym.analysis.lineage.program import starter
+from evopolicygym.analysis.source import Bundle, read_bundle
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from whole_runs import config, played
@@ -41,15 +42,16 @@ def typed(*arguments: object) -> Result:
 
 
 def test_programs_are_read_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Diagnostics that need a run's lineage share it: each checkpoint's program is read once."""
+    """All diagnostics of a run share what they read of its checkpoints: the files of each are read once."""
     reads = list[Path]()
 
-    def read(directory: Path, root: Path) -> PolicyProgram | None:
+    def read(directory: Path, root: Path | None = None) -> Bundle | None:
         reads.append(directory)
-        return read_program(directory, root)
+        return read_bundle(directory, root)
 
-    monkeypatch.setattr(lineage, "read_program", read)
-    diagnose(run, "--only", "edits,topologies")
+    starter()
+    monkeypatch.setattr(source, "read_bundle", read)
+    diagnose(run)
 
     assert sorted(path.name for path in reads) == ["a", "b", "c", "d"]
 

@@ -91,6 +91,7 @@ def test_shipped_repeats_have_a_floor() -> None:
     floors = task_noise([])
 
     assert len(floors) == 11
+    assert task_noise([], {"acrobot"}) == {"acrobot": floors["acrobot"]}
     assert (floors["acrobot"].pooled.runs, floors["acrobot"].pooled.agents) == (10, 2)
     assert floors["acrobot"].single_runs == pytest.approx(324.0, abs=0.1)
     assert floors["pusher"].single_runs == pytest.approx(0.0, abs=1e-9)

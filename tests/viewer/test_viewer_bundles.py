@@ -403,6 +403,25 @@ def test_a_run_that_is_new_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (listed, len(json.loads(library.document("runs"))["runs"])) == (1, 2)
 
 
+def test_scans_take_a_tenth_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of runs that takes 3 seconds to find is kept for 30, a quick one for a second."""
+    now, scans = [0.0], list[float]()
+
+    def find(top: Path, _: object) -> list[Path]:
+        scans.append(now[0])
+        now[0] += 3.0 if len(scans) < 3 else 0.0
+        return [top]
+
+    monkeypatch.setattr("evopolicygym.viewer.documents.overview.find_runs", find)
+    monkeypatch.setattr("evopolicygym.viewer.documents.overview.time.monotonic", lambda: now[0])
+    index = RunIndex([tmp_path])
+    for later in (0.0, 29.0, 2.0, 31.0, 0.5, 1.0):
+        now[0] += later
+        index.places()
+
+    assert scans == [0.0, 34.0, 68.0, 69.5]
+
+
 def test_films_of_one_case_of_two_experiments(tmp_path: Path) -> None:
     """Cases of two experiments bear the same number and are two cases, each with the films of its own runs."""
     opened, *events = known_run()

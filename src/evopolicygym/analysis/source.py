@@ -18,6 +18,7 @@ from typing import Any
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
+from evopolicygym.records.reader import RunRecord
 
 MOST_BYTES = 1 << 20
 """A larger file is not parsed."""
@@ -229,6 +230,24 @@ def read_bundle(directory: Path, root: Path | None = None) -> Bundle | None:
         parsed += read
         files[path.relative_to(directory).as_posix()] = file
     return files
+
+
+_last: list[tuple[RunRecord, dict[str, Bundle | None]]] = []
+"""The record that was read last, with its bundles: several diagnostics need them one after the other."""
+
+
+def bundle_of(record: RunRecord, checkpoint: str) -> Bundle | None:
+    """Return the files of a run's checkpoint; None if it is missing; raise ``RecordError`` for an invalid name.
+
+    They are read once for a record: of one that is read anew, its checkpoints are too.
+    """
+    known = next((bundles for last, bundles in _last[:1] if last is record), None)
+    if known is None:
+        known = {}
+        _last[:] = [(record, known)]
+    if checkpoint not in known:
+        known[checkpoint] = read_bundle(record.paths.checkpoint(checkpoint), record.paths.root)
+    return known[checkpoint]
 
 
 def changed_paths(before: Bundle, after: Bundle) -> list[str]:

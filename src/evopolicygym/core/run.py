@@ -5,7 +5,7 @@ and ``verify`` all use this fold.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -275,7 +275,17 @@ class RunState:
 
     def first_with(self, checkpoint: str) -> SubmissionState:
         """Return the earliest candidate with this checkpoint, whose context hidden evaluation repeats."""
-        return next(candidate for candidate in self.candidates if candidate.charged.checkpoint == checkpoint)
+        return next(self._candidates_with(checkpoint))
+
+    def is_candidate(self, checkpoint: str) -> bool:
+        """Return whether a submission with this checkpoint can be selected."""
+        return any(self._candidates_with(checkpoint))
+
+    def _candidates_with(self, checkpoint: str) -> Iterator[SubmissionState]:
+        """Yield the candidates with this checkpoint; the others' status is not looked at, as every event asks this."""
+        for submission in self.submissions:
+            if submission.charged.checkpoint == checkpoint and submission.status is SubmissionStatus.OK:
+                yield submission
 
     def choice(self) -> Candidate | None:
         """Return the candidate that validation selects; None if there are no candidates."""
@@ -407,8 +417,7 @@ def _trained(state: RunState, event: EpisodePlayed) -> RunState:
 def _evaluated(state: RunState, event: EpisodePlayed) -> RunState:
     if event.split is Split.VALIDATION:
         _require(state.stage is Stage.CLOSED, "Validation was played while it was not its time.")
-        known = any(candidate.charged.checkpoint == event.checkpoint for candidate in state.candidates)
-        _require(known, "Validation was played with a checkpoint that is no candidate.")
+        _require(state.is_candidate(event.checkpoint), "Validation was played with a checkpoint that is no candidate.")
     else:
         _require(state.stage is Stage.SELECTED, "Held-out cases were played while it was not their time.")
         chosen = state.selected is not None and state.selected.checkpoint == event.checkpoint

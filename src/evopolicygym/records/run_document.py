@@ -188,7 +188,7 @@ def summary_of(record: RunRecord) -> RunSummary:
         commitment=opened.commitment,
         fingerprint=Fingerprint(opened.versions, opened.spec_sha256, opened.simulator_code),
         isolation=IsolationSummary(opened.isolation, opened.findings, _agent_findings(record)),
-        usage=_usage(record),
+        usage=usage_of(record),
         price=opened.price,
         tool_usage=_tool_usage(record),
         timing=_timing(record),
@@ -214,7 +214,7 @@ def _agent_findings(record: RunRecord) -> Mapping[str, str] | None:
     return findings[-1] if findings else None
 
 
-def _usage(record: RunRecord) -> UsageSummary | None:
+def usage_of(record: RunRecord) -> UsageSummary | None:
     """Return the usage that the model proxy measured; its cost is None if no price is known."""
     total = _sum_usage([event.usage for event in _usage_events(record) if event.usage])
     return UsageSummary({**total, "cost": total.get("cost")}) if total else None

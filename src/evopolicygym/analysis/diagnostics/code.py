@@ -8,8 +8,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import PurePosixPath
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
-from evopolicygym.analysis.lineage.program import read_program, starter
-from evopolicygym.analysis.source import Bundle, read_bundle
+from evopolicygym.analysis.lineage.program import checkpoint_program, starter
+from evopolicygym.analysis.source import Bundle, bundle_of
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.records.reader import RunRecord
 
@@ -69,7 +69,7 @@ def measure(record: RunRecord) -> Code:
     counts: dict[str, Counts | None] = {}
     names = [submission.charged.checkpoint for submission in record.state.submissions]
     for name in dict.fromkeys(names):
-        bundle = read_bundle(record.paths.checkpoint(name), record.paths.root)
+        bundle = bundle_of(record, name)
         counts[name] = None if bundle is None else count(bundle)
     selected = record.state.selected
     return Code(
@@ -80,7 +80,7 @@ def measure(record: RunRecord) -> Code:
 
 
 def _lines_added(record: RunRecord, checkpoint: str) -> int | None:
-    program = read_program(record.paths.checkpoint(checkpoint), record.paths.root)
+    program = checkpoint_program(record, checkpoint)
     return (program.code.lines - starter().code.lines).total() if program else None
 
 

@@ -12,7 +12,7 @@ from evopolicygym.analysis.run_scores import scale_of
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.run_summary import all_tokens
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.records.run_document import summary_of
+from evopolicygym.records.run_document import usage_of
 
 POINTS = 100
 """Points from uniform random to the best that is published."""
@@ -50,7 +50,7 @@ def _by(what: float | None, count: float | None) -> float | None:
 
 def measure(record: RunRecord) -> Cost:
     """Return the cost of a run."""
-    usage = summary_of(record).usage
+    usage = usage_of(record)
     held_out, scale = record.state.held_out(), scale_of(record.state.opened.task.environment)
     return Cost(
         submissions=len(record.state.submissions),

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
 from evopolicygym.analysis.lineage.lineage import gain
-from evopolicygym.analysis.run_scores import Scale, scale_of, submission_history
+from evopolicygym.analysis.run_scores import Milestone, Scale, scale_of, submission_history
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState
@@ -64,6 +64,7 @@ class LearningCurve:
 def measure(record: RunRecord) -> LearningCurve:
     """Return a run's curve."""
     state = record.state
+    history = submission_history(state)
     points = tuple(
         Point(
             milestone.submission.index,
@@ -71,14 +72,14 @@ def measure(record: RunRecord) -> LearningCurve:
             milestone.validation.mean if milestone.validation else None,
             milestone.best,
         )
-        for milestone in submission_history(state)
+        for milestone in history
     )
     bests = [point.best for point in points if point.best is not None]
     anchor, final = state.opened.task.environment.random_anchor, bests[-1] if bests else None
     baseline = anchor.mean if anchor else (bests[0] if bests else None)
     scale = scale_of(state.opened.task.environment)
     jump, jump_at = _largest_jump(points, baseline, final)
-    last_gain_at = _last_gain_at(state)
+    last_gain_at = _last_gain_at(state, history)
     return LearningCurve(
         points=points,
         budget=state.budget,
@@ -106,11 +107,11 @@ def _largest_jump(
     return rise / (final - baseline), spent
 
 
-def _last_gain_at(state: RunState) -> int | None:
+def _last_gain_at(state: RunState, history: Sequence[Milestone]) -> int | None:
     """Return the episodes spent at the last submission that was better, beyond noise, than the last such one."""
     best: Sequence[float] | None = None
     at: int | None = None
-    for milestone in submission_history(state):
+    for milestone in history:
         if milestone.validation is None or not math.isfinite(milestone.validation.mean):
             continue
         returns = state.rollout(Split.VALIDATION, milestone.submission.charged.checkpoint).returns

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from evopolicygym.analysis.lineage.program import PolicyProgram
 from evopolicygym.analysis.run_scores import Milestone, submission_history
-from evopolicygym.analysis.source import Bundle, File, changed_paths, read_bundle
+from evopolicygym.analysis.source import Bundle, File, bundle_of, changed_paths
 from evopolicygym.records.reader import RunRecord
 
 
@@ -51,7 +51,8 @@ def _words(program: PolicyProgram, other: PolicyProgram) -> int:
 
 
 def _apart(lines: Counter[bytes], other: Counter[bytes]) -> int:
-    return (lines - other).total() + (other - lines).total()
+    changed = {line for line, _ in lines.items() ^ other.items()}
+    return sum(abs(lines[line] - other[line]) for line in changed)
 
 
 class EditKind(StrEnum):
@@ -114,7 +115,7 @@ def by_paper_rule(record: RunRecord) -> tuple[PaperSubmission, ...]:
 def _submissions(record: RunRecord) -> Iterable[PaperSubmission]:
     before: Bundle | None = None
     for milestone in submission_history(record.state):
-        after = read_bundle(record.paths.checkpoint(milestone.submission.charged.checkpoint), record.paths.root)
+        after = bundle_of(record, milestone.submission.charged.checkpoint)
         yield _submission(milestone, before, after)
         before = after
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evopolicygym.analysis.lineage.edits import COUNTED, Difference, EditKind, change, difference
-from evopolicygym.analysis.lineage.program import PolicyProgram, read_program, starter
+from evopolicygym.analysis.lineage.program import PolicyProgram, checkpoint_program, starter
 from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, t_quantile
 from evopolicygym.analysis.run_scores import Milestone, submission_history
 from evopolicygym.core.cases import Split
@@ -39,7 +39,6 @@ from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import STARTER, Setting, SubmissionStatus
-from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
 
 LEVEL = 0.05
@@ -262,19 +261,20 @@ def lineage(record: RunRecord) -> tuple[Descent, ...]:
 def _lineage(record: RunRecord) -> tuple[Descent, ...]:
     state = record.state
     checkpoints = {submission.charged.checkpoint for submission in state.submissions}
-    programs = {name: _program(record.paths, name) for name in checkpoints}
+    programs = {name: _program(record, name) for name in checkpoints}
     family = Family(state.submissions, programs)
     topologies: dict[str, int] = {}
-    found = [_descent(milestone, family, topologies) for milestone in submission_history(state)]
+    history = submission_history(state)
+    found = [_descent(milestone, family, topologies) for milestone in history]
     found = _attach_repairs(found, family)
-    worth = Worth(state, programs)
+    worth = Worth(state, programs, history)
     return tuple(_attach_gains(descent, family, worth, found) for descent in found)
 
 
-def _program(paths: RunPaths, checkpoint: str) -> PolicyProgram | None:
+def _program(record: RunRecord, checkpoint: str) -> PolicyProgram | None:
     """Return a checkpoint's program; None if it is missing, or the name is invalid."""
     try:
-        return read_program(paths.checkpoint(checkpoint), paths.root)
+        return checkpoint_program(record, checkpoint)
     except RecordError:
         return None
 
@@ -359,18 +359,20 @@ def _kind_of_broken(descent: Descent, tries: Sequence[int], family: Family) -> E
 class Worth:
     """The worth of submissions on the validation cases."""
 
-    def __init__(self, state: RunState, programs: Mapping[str, PolicyProgram | None]) -> None:
-        """Take a run, and the programs of its checkpoints."""
+    def __init__(
+        self, state: RunState, programs: Mapping[str, PolicyProgram | None], history: Sequence[Milestone]
+    ) -> None:
+        """Take a run, the programs of its checkpoints, and its submissions."""
         self._state = state
         self._starter = next((name for name, program in programs.items() if program and _is_starter(program)), None)
-        self._history = submission_history(state)
+        self._history = history
 
     def returns(self, index: int | None) -> tuple[float, ...] | None:
         """Return a submission's validation returns by case, or the starter's; None if they are not known."""
         name = self._starter if index == STARTER else None
         if index is not None and index != STARTER:
             name = self._state.submissions[index].charged.checkpoint
-        if name is None or name not in self._state.checkpoints:
+        if name is None or not self._state.is_candidate(name):
             return None
         rollout = self._state.rollout(Split.VALIDATION, name)
         return None if rollout.missing else tuple(rollout.returns)
@@ -388,9 +390,11 @@ def _is_starter(program: PolicyProgram) -> bool:
 def _attach_gains(descent: Descent, family: Family, worth: Worth, found: Sequence[Descent]) -> Descent:
     """Return a submission with its gains."""
     played = descent.submit_index if descent.mended_by is None else descent.mended_by
-    own, above = worth.returns(played), worth.returns(descent.parent)
-    best = worth.returns(worth.best_before(descent.submit_index))
-    gains = [gain(before, own) if before and own else None for before in (above, best)]
+    own, above, best = worth.returns(played), worth.returns(descent.parent), worth.best_before(descent.submit_index)
+    over_parent = gain(above, own) if above and own else None
+    best_returns = worth.returns(best)
+    over_best = over_parent if best == descent.parent else gain(best_returns, own) if best_returns and own else None
+    gains = (over_parent, over_best)
     can_be_hit = descent.edit in COUNTED and not found[played].acts_by_episode and above is not None
     is_hit = all(gain is not None and gain.is_real for gain in gains) if own else None
     if family.never_loaded(played):

@@ -30,8 +30,18 @@ from evopolicygym.analysis.lineage.normal_form import (
     outline,
     units_in,
 )
-from evopolicygym.analysis.source import MOST_BYTES, MOST_PARSED_BYTES, Bundle, File, hash_of, parse_module, read_bundle
+from evopolicygym.analysis.source import (
+    MOST_BYTES,
+    MOST_PARSED_BYTES,
+    Bundle,
+    File,
+    bundle_of,
+    hash_of,
+    parse_module,
+    read_bundle,
+)
 from evopolicygym.core import regular_file
+from evopolicygym.records.reader import RunRecord
 
 
 def acts_by_episode(policy: ast.Module | None) -> bool:
@@ -247,7 +257,15 @@ class PolicyProgram:
 
 def read_program(directory: Path, root: Path | None = None) -> PolicyProgram | None:
     """Return the program in a directory; None if it is missing, or it is not a checkpoint."""
-    bundle = read_bundle(directory, root)
+    return _program_in(directory, read_bundle(directory, root))
+
+
+def checkpoint_program(record: RunRecord, checkpoint: str) -> PolicyProgram | None:
+    """Return the program of a run's checkpoint, as ``read_program`` does; raise ``RecordError`` for an invalid name."""
+    return _program_in(record.paths.checkpoint(checkpoint), bundle_of(record, checkpoint))
+
+
+def _program_in(directory: Path, bundle: Bundle | None) -> PolicyProgram | None:
     if bundle is None:
         return None
     return program_of(bundle, lambda path, most: regular_file.read(directory / path, most, directory))

@@ -7,7 +7,7 @@ McCulloch 1992, chapter 4). Mean squares are pooled over agents by their degrees
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -219,20 +219,29 @@ def _cases(sample: Sample) -> set[tuple[Hashable, int]]:
     return {(block.cases, block.returns.shape[1]) for block in sample.blocks}
 
 
-def task_noise(runs: Sequence[RunResult], *, with_shipped: bool = True) -> dict[str, NoiseFloor]:
-    """Return the noise floor of each task with repeats, from runs and the shipped runs of the same games."""
-    floors = {task: noise_floor(samples) for task, samples in repeated_samples(runs, with_shipped=with_shipped).items()}
+def task_noise(
+    runs: Sequence[RunResult], tasks: Collection[str] | None = None, *, with_shipped: bool = True
+) -> dict[str, NoiseFloor]:
+    """Return the noise floor of each task with repeats, from runs and the shipped runs of the same games.
+
+    Of shipped runs only those of ``tasks`` are looked at; None for all.
+    """
+    samples = repeated_samples(runs, tasks, with_shipped=with_shipped)
+    floors = {task: noise_floor(found) for task, found in samples.items()}
     return {task: floor for task, floor in floors.items() if floor is not None}
 
 
-def repeated_samples(runs: Sequence[RunResult], *, with_shipped: bool = True) -> Mapping[str, Sequence[Sample]]:
-    """Return agents' samples by task, from runs and the shipped runs of the same games.
+def repeated_samples(
+    runs: Sequence[RunResult], tasks: Collection[str] | None = None, *, with_shipped: bool = True
+) -> Mapping[str, Sequence[Sample]]:
+    """Return agents' samples by task, from runs and the shipped runs of the same games, which may be of other tasks.
 
     Repeats agree in all that comparable runs agree in, cases included, and identical runs count once.
     """
     games = {run.task: run.game for run in runs}
     beside = shipped(SHIPPED).runs if with_shipped else ()
-    same = [run for run in beside if run.task not in games or games[run.task].is_same(run.game)]
+    wanted = [run for run in beside if tasks is None or run.task in tasks]
+    same = [run for run in wanted if run.task not in games or games[run.task].is_same(run.game)]
     groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
     for run in distinct_runs([*runs, *same])[0]:
         settings = [property_of(run, name) for name in (*COMPARED, "effort", "options_text")]

@@ -349,7 +349,7 @@ def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iter
 def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
     """Return the tasks of the shipped tables where there are some, else those of the runs."""
     played = {run.task: run for run in runs}
-    noise = task_noise(runs)
+    noise = task_noise(runs, {name for table in shipped for name in table.tasks} or played.keys())
 
     def row(name: str, of: PublishedTask | RunResult) -> TaskRow:
         run = played.get(name)

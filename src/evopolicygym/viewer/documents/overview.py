@@ -26,6 +26,8 @@ from evopolicygym.viewer.documents.reading import shown
 
 SCAN_S = 1.0
 """Seconds for which the list of runs is taken to be as it was."""
+SCANNING = 0.1
+"""Seconds of a scan from which on the list is kept longer, so that scanning takes at most a tenth of the time."""
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -77,14 +79,17 @@ class RunIndex:
         self._lock = Lock()
         self._places: Mapping[str, RunPlace] = {}
         self._scanned = float("-inf")
+        self._scan_s = 0.0
 
     def places(self) -> Mapping[str, RunPlace]:
         """Return all runs by their ids, in the order of their paths."""
         with self._lock:
-            if time.monotonic() - self._scanned > SCAN_S:
+            if time.monotonic() - self._scanned > SCAN_S * max(1, self._scan_s / SCANNING):
+                began = time.monotonic()
                 found = (_place(top, given, root) for top, given in self._below for root in find_runs(top, RUN_FILES))
                 self._places = {place.id: place for place in found if place is not None}
                 self._scanned = time.monotonic()
+                self._scan_s = self._scanned - began
             return self._places
 
     def place(self, run_id: str) -> RunPlace:
