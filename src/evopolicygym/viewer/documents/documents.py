@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.results import RunResult, result_of
+from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
@@ -26,7 +27,7 @@ from evopolicygym.viewer.documents.episode import episode_bundle
 from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, overview
 from evopolicygym.viewer.documents.pictures import films_bundle, pictures_bundle
 from evopolicygym.viewer.documents.reading import below, film_named, find_episode, shown
-from evopolicygym.viewer.documents.run import model_uses, run_bundle, summary_bundle
+from evopolicygym.viewer.documents.run import ModelUse, model_uses, run_bundle, summary_bundle
 from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.suite import runs_bundle, suite_bundle, task_bundle
 from evopolicygym.viewer.documents.transcript import Index, transcript_index, transcript_page
@@ -85,6 +86,7 @@ class Documents:
         self._making = {kind: Lock() for kind in KINDS}
         self._records: _Cache[RunRecord] = _Cache(MOST_RECORDS)
         self._indexes: _Cache[Index] = _Cache(MOST_INDEXES)
+        self._uses: _Cache[tuple[ModelUse, ...]] = _Cache(MOST_RECORDS)
         self._overviews: dict[str, tuple[str, dict[str, Any] | str]] = {}
         self._results: dict[str, RunResult | None] = {}
 
@@ -166,7 +168,7 @@ class Documents:
             case [] if not place.paths.journal.is_file():
                 return summary_bundle(place, read_summary(place.paths))
             case []:
-                return run_bundle(place, self._record(place), model_uses(place.paths))
+                return run_bundle(place, self._record(place), self._requests(place))
             case ["edits"]:
                 return edits_bundle(self._record(place)) if place.paths.journal.is_file() else {"edits": []}
             case ["episode", episode]:
@@ -175,7 +177,7 @@ class Documents:
                 record = self._record(place)
                 return pictures_bundle(record, find_episode(record, episode), int(block))
             case ["transcript", page] if _NUMBER.fullmatch(page):
-                return transcript_page(self._record(place), self._index(place), int(page))
+                return transcript_page(self._record(place), self._index(place), int(page), self._requests(place))
             case [kind, number, *base] if kind in OWN_KINDS and _NUMBER.fullmatch(number):
                 return self._of_submission(place, kind, int(number), base)
         raise NoSuchDocument(f"A run has no document {'/'.join(words)[:120]!r}.")
@@ -276,6 +278,10 @@ class Documents:
         path = below(place.root, place.paths.transcript)
         return self._indexes.get(place.id, _grown(place), lambda: transcript_index(path))
 
+    def _requests(self, place: RunPlace) -> tuple[ModelUse, ...]:
+        log = place.paths.logs / MODEL_LOG
+        return self._uses.get(place.id, _stamp_of(log), lambda: model_uses(place.paths))
+
 
 def _kind(name: str) -> str:
     """Return the kind of a document of this name."""
@@ -294,8 +300,12 @@ def _added(place: RunPlace) -> str:
 
 def _grown(place: RunPlace) -> str:
     """Return what changes whenever a run's transcript does: it grows without the journal's doing."""
+    return _stamp_of(place.paths.transcript)
+
+
+def _stamp_of(path: Path) -> str:
     try:
-        found = place.paths.transcript.lstat()
+        found = path.lstat()
     except OSError:
         return "-"
     return f"{found.st_mtime_ns}.{found.st_size}"

@@ -44,8 +44,11 @@ class ModelUse:
 
     time: str
     tokens: float
+    """Input and output tokens."""
     cost: float | None
     seconds: float
+    input: float = 0.0
+    """Input tokens, cached ones included."""
 
 
 def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
@@ -60,7 +63,11 @@ def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
                 cost = entry.get("cost")
                 found.append(
                     ModelUse(
-                        entry["time"], tokens, None if cost is None else _number(cost), _number(entry.get("seconds"))
+                        entry["time"],
+                        tokens,
+                        None if cost is None else _number(cost),
+                        _number(entry.get("seconds")),
+                        _number(entry.get("input")),
                     )
                 )
     return tuple(found)
