@@ -22,7 +22,7 @@ from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.rollout.films.encoding import COLUMNS, DOT, GLYPHS, TILES, ContactSheet
-from evopolicygym.rollout.films.filming import needed
+from evopolicygym.rollout.films.filming import camera_variables
 from evopolicygym.runs import turns, verify, workspace
 from evopolicygym.specs import catalog
 from fakes import OpenRun, RunMaker, open_run, task
@@ -309,4 +309,4 @@ def test_frames_of_a_sheet_are_evenly_spaced(tmp_path: Path, length: int, steps:
 
 def test_a_machine_that_can_film_says_how() -> None:
     """Where it can, the variables are told under which an environment is drawn."""
-    assert needed(catalog.load("cartpole"))["SDL_VIDEODRIVER"] == "dummy"
+    assert camera_variables(catalog.load("cartpole"))["SDL_VIDEODRIVER"] == "dummy"

@@ -261,8 +261,8 @@ def silent_file_system(place: Path) -> Iterator[None]:
 @pytest.mark.needs_root
 def test_a_directory_that_holds_up_whoever_opens_it(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who opens what never answers is not waited for: the request is refused, and others are answered meanwhile."""
-    monkeypatch.setattr(checkpoint, "TAKE_S", 0.3)
-    monkeypatch.setattr(checkpoint, "HELD_UP_S", 0.3)
+    monkeypatch.setattr(checkpoint, "CAPTURE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(checkpoint, "GRACE_S", 0.3)
     run = new_run()
     before = run.journal()
     (run.paths.system / "silent").mkdir()
@@ -272,7 +272,7 @@ def test_a_directory_that_holds_up_whoever_opens_it(new_run: RunMaker, monkeypat
         asking.start()
         assert ask(run, "GET", "/info").status_code == 200
         asking.join()
-    ask_until(run, lambda: run.paths.checkpoints not in checkpoint._under_way)
+    ask_until(run, lambda: run.paths.checkpoints not in checkpoint._busy_stores)
     (run.paths.system / "silent").rmdir()
     monkeypatch.undo()
 
@@ -282,7 +282,7 @@ def test_a_directory_that_holds_up_whoever_opens_it(new_run: RunMaker, monkeypat
 
 def test_a_file_that_is_slow_to_read(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be read in time is refused."""
-    monkeypatch.setattr(checkpoint, "TAKE_S", 0.0)
+    monkeypatch.setattr(checkpoint, "CAPTURE_TIMEOUT_S", 0.0)
     run = new_run()
     before = run.journal()
     answer = submit(run)

@@ -13,7 +13,7 @@ import pytest
 from enclosed import needs_bubblewrap
 from evopolicygym.checks.environment import check
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.environments.simulator_code import simulators_of
+from evopolicygym.environments.versions import simulators_of
 from evopolicygym.specs import catalog
 from places import SUPPORT
 from shell import Shell

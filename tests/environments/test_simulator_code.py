@@ -19,7 +19,7 @@ from evopolicygym.core.rollout import other_code
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import EnvironmentSpec, Limits
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.simulator_code import code_of, simulator_code
+from evopolicygym.environments.versions import code_of, simulator_code
 from evopolicygym.records.reader import find_runs
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor

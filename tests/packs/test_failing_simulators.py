@@ -131,8 +131,8 @@ def test_processes_that_a_simulator_leaves(level: str, tmp_path: Path) -> None:
 
 def test_what_a_simulator_prints_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Megabytes on both outputs neither reach the worker's answers nor fill the disk; the log says that it was cut."""
-    monkeypatch.setattr(worker_process, "MOST", 1 << 20)
-    monkeypatch.setattr(worker_process, "KEPT", 1 << 16)
+    monkeypatch.setattr(worker_process, "MAX_LOG_BYTES", 1 << 20)
+    monkeypatch.setattr(worker_process, "KEPT_LOG_BYTES", 1 << 16)
     begun = time.monotonic()
     with local_executor("process", unruly_pack.spec("Flooding-v0"), tmp_path) as ground:
         played = ground.play(policy(), *CASES)
@@ -140,5 +140,5 @@ def test_what_a_simulator_prints_is_bounded(tmp_path: Path, monkeypatch: pytest.
 
     assert [one.episode.episode_return for one in played] == [3.0, 3.0]
     assert len(log) < 1 << 20
-    assert worker_process.MARK in log
+    assert worker_process.CUT_MARK in log
     assert time.monotonic() - begun < 60

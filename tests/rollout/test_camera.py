@@ -10,7 +10,7 @@ import pytest
 
 from evopolicygym.core.errors import EnvironmentFault, RecordError, UsageError
 from evopolicygym.environments import rendering
-from evopolicygym.rollout.films.encoding import fitted
+from evopolicygym.rollout.films.encoding import fit_size
 from evopolicygym.specs import catalog
 from films import acted, pictures
 from places import SUPPORT
@@ -90,7 +90,7 @@ def test_frames_sizes_and_speed(tmp_path: Path) -> None:
     assert some.fps == pytest.approx(8 / 3)
     assert quick.fps == 30
     assert len(pictures(tmp_path / "some" / "film.mp4")) == 3
-    assert fitted(500, 500, (321, 97)) == (96, 96)
+    assert fit_size(500, 500, (321, 97)) == (96, 96)
 
 
 @pytest.mark.usefixtures("importable")

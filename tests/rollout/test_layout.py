@@ -21,8 +21,8 @@ from evopolicygym.core.spaces import (
     sample,
     to_schema,
 )
+from evopolicygym.rollout.episode import Recorder
 from evopolicygym.rollout.guest import layout
-from evopolicygym.rollout.recorder import Recorder
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, max_side=4)
 LEAVES = st.one_of(

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.task import Limits
-from evopolicygym.rollout.cores import Claim
-from evopolicygym.rollout.executor import ExecutorConfig
+from evopolicygym.rollout.executor import Claim, ExecutorConfig
 from evopolicygym.rollout.executors import local
 from evopolicygym.specs import catalog
 

@@ -15,12 +15,10 @@ from evopolicygym.checks.executor import POLICIES, compare
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.rollout import EpisodeJob, ExecutorInfo
 from evopolicygym.records import checkpoints
-from evopolicygym.rollout import cores
 from evopolicygym.rollout.cluster import node
-from evopolicygym.rollout.cluster.archive import name_of, pack, unpack
-from evopolicygym.rollout.cluster.node import Node, NodeDescription
+from evopolicygym.rollout.cluster.node import Node, NodeDescription, archive_name, pack, unpack
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
-from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
+from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, claim
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.specs import catalog
 from fakes import GROUNDS
@@ -53,7 +51,7 @@ def test_a_archive_is_the_same_directory_elsewhere(tmp_path: Path) -> None:
     unpack(pack(source), tmp_path / "target")
 
     assert pack(tmp_path / "target") == pack(source)
-    assert name_of(pack(source)) == checkpoints.name_of(tmp_path / "target")
+    assert archive_name(pack(source)) == checkpoints.name_of(tmp_path / "target")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 
@@ -69,15 +67,15 @@ def test_a_archive_leads_nowhere_else(tmp_path: Path, path: str) -> None:
 
 def test_processors_are_claimed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that ask get two processors, who comes when all are taken gets none, and what is released is free."""
-    monkeypatch.setattr(cores.os, "getuid", lambda: f"{os.getpid()}-of-a-test")  # so that nobody else claims them
+    monkeypatch.setattr(os, "getuid", lambda: f"{os.getpid()}-of-a-test")  # so that nobody else claims them
     usable = sorted(os.sched_getaffinity(0))
-    claims = [cores.claim() for _ in range(len(usable) + 1)]
+    claims = [claim() for _ in range(len(usable) + 1)]
     try:
         assert [one.core for one in claims] == [*usable, None]
     finally:
         for one in claims:
             one.release()
-    with cores.claim() as first:
+    with claim() as first:
         assert first.core == usable[0]
 
 
@@ -125,8 +123,8 @@ def test_a_node_plays_as_a_local_executor_does(opened: Node, tmp_path: Path, tem
         checkpoint = ground.checkpoint(policy(act="print(obs)\nreturn int(obs[2] > 0)"))
         job = EpisodeJob(0, 7, 8, tmp_path / "episode")
         (_, episode), *_ = executor.play(checkpoint, ground.context, [job], lambda _job, _why: None)
-        opened.take(name_of(pack(checkpoint)), pack(checkpoint))
-        home = opened.play(name_of(pack(checkpoint)), ground.context, job)
+        opened.take(archive_name(pack(checkpoint)), pack(checkpoint))
+        home = opened.play(archive_name(pack(checkpoint)), ground.context, job)
 
     assert home.answer.timeless == episode.timeless  # type: ignore[type-var] # an Episode
     assert home.files == pack(tmp_path / "episode")
@@ -142,12 +140,12 @@ def test_a_checkpoint_that_was_changed_on_its_way_is_not_played(opened: Node) ->
 
 def test_scratch_of_a_node_that_was_killed_is_swept(temporary: Path) -> None:
     """What a killed process left is removed by the next; what belongs to one that lives is not."""
-    mine = node._scratch()
+    mine = node._create_scratch()
     make_one = (
         "import tempfile, sys, os\ntempfile.tempdir = sys.argv[1]\nfrom evopolicygym.rollout.cluster import node\n"
     )
     subprocess.run(
-        [sys.executable, "-c", f"{make_one}node._scratch()\nos.kill(os.getpid(), 9)", temporary], check=False
+        [sys.executable, "-c", f"{make_one}node._create_scratch()\nos.kill(os.getpid(), 9)", temporary], check=False
     )
     assert len(list(temporary.iterdir())) == 2
     node.sweep()

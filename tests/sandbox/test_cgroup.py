@@ -29,7 +29,7 @@ def test_processes_are_bounded() -> None:
     """A group holds no more processes than it may; what is still in it is ended with it."""
     group = cgroup.make(4)
     assert group is not None
-    words = group.joined_by("/bin/sh", ["sh", "-c", REFUSED])
+    words = group.join_command("/bin/sh", ["sh", "-c", REFUSED])
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True) as started:
         assert started.stderr is not None
         assert "ork" in started.stderr.readline()  # cannot fork

@@ -58,8 +58,8 @@ class Bare(process.Backend):
 def test_a_zygote_has_no_privileges(backend: type[process.Backend], tmp_path: Path) -> None:
     """What policies are forked from has no capability, gets none, and comes after us; whatever else the machine has."""
     with Zygote(backend(), create_worker_dir(tmp_path / "ground", Limits(), policy_library())) as zygote:
-        zygote.ready()
-        found = rights(zygote._inside.process.pid)
+        zygote.wait_until_ready()
+        found = rights(zygote._view.process.pid)
 
     assert {name for name in EMPTY if int(found[name], 16)} == set()
     assert (found["NoNewPrivs"], found["nice"]) == ("1", str(nicer(NICE)))

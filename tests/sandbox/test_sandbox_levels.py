@@ -173,11 +173,11 @@ def test_a_zygote_that_was_killed_is_replaced(tmp_path: Path) -> None:
     with Zygote(
         choose("process").backend, create_worker_dir(tmp_path / "ground", Limits(), policy_library())
     ) as zygote:
-        zygote.ready()
+        zygote.wait_until_ready()
         zygote.kill()
-        zygote._inside.process.wait()
+        zygote._view.process.wait()
         zygote.restart()
-        zygote.ready()
+        zygote.wait_until_ready()
 
         assert zygote.landlock >= 0
 

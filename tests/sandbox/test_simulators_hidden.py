@@ -12,7 +12,7 @@ from enclosed import desk, needs_bubblewrap, printed
 from evopolicygym.agents.base import make
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import AgentError, SandboxError
-from evopolicygym.environments.simulator_code import simulators_of
+from evopolicygym.environments.versions import simulators_of
 from evopolicygym.sandbox import simulators
 from evopolicygym.sandbox.program import view
 from evopolicygym.sandbox.program.enclosed import preflight

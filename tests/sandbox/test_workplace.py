@@ -263,7 +263,7 @@ def test_packages_of_node(run: OpenRun, tmp_path: Path) -> None:
     (packages / ".bin").mkdir()
     (packages / ".bin" / "tool").symlink_to("../tool/bin/tool.js")
     (tmp_path / "tools" / "secret.txt").touch()
-    words = view.launched(packages / ".bin" / "tool")
+    words = view.launch_command(packages / ".bin" / "tool")
 
     assert printed(run, *words, "now") == "helped [ 'now' ]\n"
     assert str(tmp_path / "tools" / "secret.txt") not in [*view.words(run.paths.workspace, words, 1 << 20)]

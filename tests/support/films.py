@@ -16,9 +16,9 @@ from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.rendering import rendering_variables
 from evopolicygym.records.trajectories import EpisodeFiles, write_episode
+from evopolicygym.rollout.episode import Recorder
 from evopolicygym.rollout.films.filming import CameraOrder, shoot
 from evopolicygym.rollout.guest import layout
-from evopolicygym.rollout.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def local_executor(
         patch.setenv("PYTHONPATH", str(SUPPORT), prepend=os.pathsep)
         if change:
             patch.setenv(changed_worker.VARIABLE, change)
-            patch.setattr(worker_process, "MODULE", changed_worker.__name__)
+            patch.setattr(worker_process, "WORKER_MODULE", changed_worker.__name__)
         scratch, log = root / "scratch", root / "log"
         config = ExecutorConfig(spec, limits, level, scratch, log, workers, policy_packages=packages)
         with LocalExecutor(config) as executor:

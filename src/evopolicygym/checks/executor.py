@@ -18,7 +18,7 @@ from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInf
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.versions import versions
-from evopolicygym.rollout.cluster.archive import Archive, pack
+from evopolicygym.rollout.cluster.node import Archive, pack
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
 from evopolicygym.specs import catalog

@@ -1,1 +1,1 @@
-"""Makes, resets and steps the environments that specs declare."""
+"""Creates, resets and steps the environments that specs declare."""

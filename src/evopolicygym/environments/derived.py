@@ -15,7 +15,7 @@ from evopolicygym.core.pack import Pack, PackTask, PackText, TaskAnchors, task_n
 from evopolicygym.core.spaces import Box, Dict, Discrete, Space, Text, Tuple, from_schema
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.environments.description import Description, describe
-from evopolicygym.environments.draft import GUESSED_STEPS, MOST_MEANINGS, idle_action, shown_space
+from evopolicygym.environments.draft import GUESSED_STEPS, MOST_MEANINGS, describe_space, idle_action
 
 HEADING = re.compile(r"^#{1,4}\s*(.+?)\s*#*\s*$", re.MULTILINE)
 FENCED = re.compile(r"```.*?```|\$\$.*?\$\$|<[^>\n]+>|!\[[^\]]*\]\([^)]*\)", re.DOTALL)
@@ -37,7 +37,7 @@ OBSERVATION = ("observation space", "observations", "observation encoding")
 
 @dataclass(frozen=True, slots=True)
 class DocstringText:
-    """Texts parsed from a docstring; empty where it has none in plain words."""
+    """Texts parsed from a docstring; empty if it has none in plain words."""
 
     objective: str
     reward: str
@@ -104,7 +104,7 @@ UNKNOWN_END = "The environment itself ends an episode."
 def bare_spec(
     gymnasium_id: str, imports: tuple[str, ...] = (), arguments: Mapping[str, Any] | None = None, name: str = ""
 ) -> EnvironmentSpec:
-    """Return a spec of an id without texts, before its simulator is asked."""
+    """Return a spec of an id without texts, before its simulator is inspected."""
     return EnvironmentSpec(
         name=name or task_name(gymnasium_id),
         id=gymnasium_id,
@@ -125,7 +125,7 @@ def bare_spec(
 def pack_spec(
     pack: Pack, task: PackTask, imports: tuple[str, ...] = (), arguments: Mapping[str, Any] | None = None
 ) -> EnvironmentSpec:
-    """Return a spec with a pack's data of a task, before its simulator is asked."""
+    """Return a spec with a pack's data of a task, before its simulator is inspected."""
     bare = bare_spec(task.id, (*pack.imports, *imports), {**task.arguments, **(arguments or {})}, task.name)
     return replace(
         bare,
@@ -142,8 +142,8 @@ def pack_spec(
 def derive_spec(spec: EnvironmentSpec, text: PackText | None = None) -> EnvironmentSpec:
     """Return a spec completed from its simulator's description.
 
-    Raises ``UsageError`` where the id is unknown, isn't installed or has an unsupported space, and
-    ``EnvironmentFault`` where the simulator fails.
+    Raises ``UsageError`` if the id is unknown, isn't installed or has an unsupported space, and ``EnvironmentFault`` if
+    the simulator fails.
     """
     return complete_spec(spec, describe(spec), text or PackText())
 
@@ -182,24 +182,24 @@ def add_anchors(spec: EnvironmentSpec, anchors: TaskAnchors | None) -> Environme
     )
 
 
-def meanings(space: Space, named: tuple[str, ...]) -> tuple[str, ...]:
+def meanings(space: Space, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of a space's elements or values if they match in number, else a sentence about the space."""
     match space:
-        case Discrete(n=count) | Box(shape=(count,)) if len(named) == count <= MOST_MEANINGS:
-            return named
+        case Discrete(n=count) | Box(shape=(count,)) if len(names) == count <= MOST_MEANINGS:
+            return names
         case Dict():
-            return (f"A dict of {', '.join(f'{name}: {_in_words(part)}' for name, part in space.spaces)}.",)
+            return (f"A dict of {', '.join(f'{name}: {_describe_part(part)}' for name, part in space.spaces)}.",)
         case Tuple():
-            return (f"A tuple of {', '.join(map(_in_words, space.spaces))}.",)
+            return (f"A tuple of {', '.join(map(_describe_part, space.spaces))}.",)
         case _:
-            return (f"{_in_words(space)[:1].upper()}{_in_words(space)[1:]}.",)
+            return (f"{_describe_part(space)[:1].upper()}{_describe_part(space)[1:]}.",)
 
 
-def _in_words(space: Space) -> str:
+def _describe_part(space: Space) -> str:
     match space:
         case Text():
             return f"a text of at most {space.max_length} characters"
         case Box() if isinstance(space.low, float) and isinstance(space.high, float):
-            return f"{shown_space(space)} from {space.low:g} to {space.high:g}"
+            return f"{describe_space(space)} from {space.low:g} to {space.high:g}"
         case _:
-            return shown_space(space)
+            return describe_space(space)

@@ -1,8 +1,8 @@
 """Descriptions of simulators: spaces, limit, names of actions and docstring, cached by their versions.
 
-The simulator is asked in a separate process, on the Python that plays it: no other process of the package imports a
-simulator for this. Run as a program, this module reads ``{"spec": …, "path": …}`` from standard input, and writes the
-answer to the descriptor that its argument names.
+The simulator is inspected in a separate process, on the Python that plays it, so that no other process imports it for
+this. Run as a program, this module reads ``{"spec": …, "path": …}`` from standard input, and writes the answer to the
+descriptor in its argument.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from evopolicygym.sandbox.limits import bound_memory
 from evopolicygym.version import __version__
 
 PATIENCE_S = 120.0
-"""Seconds until a simulator must have answered."""
+"""Seconds in which a simulator must answer."""
 ERROR_CHARACTERS = 600
 FAULT = "fault"
 ERRORS: dict[str, type[EvoPolicyGymError]] = {
@@ -49,24 +49,24 @@ class Description:
     observation_schema: Mapping[str, Any]
     action_schema: Mapping[str, Any]
     step_limit: int | None
-    """The steps after which an episode is truncated; None where unknown."""
+    """The steps after which an episode is truncated; None if unknown."""
     action_meanings: tuple[str, ...]
-    """Names of the values of a Discrete action; empty where there are none."""
+    """Names of the values of a Discrete action; empty if there are none."""
     docstring: str
-    """Docstring of its class; empty where it has none."""
+    """Docstring of its class; empty if it has none."""
 
 
 def describe(
-    spec: EnvironmentSpec, within: Sequence[str] = (), variables: Mapping[str, str] | None = None
+    spec: EnvironmentSpec, sandbox: Sequence[str] = (), variables: Mapping[str, str] | None = None
 ) -> Description:
     """Return a simulator's description; raise ``UsageError`` or ``EnvironmentFault``.
 
-    ``within`` is the command line of a sandbox to start it in; ``variables`` replace the environment variables.
+    ``sandbox`` is the command line of a sandbox to start it in; ``variables`` replace the environment variables.
     """
     reader, writer = os.pipe()
-    with TemporaryDirectory() as place, TemporaryFile() as output, os.fdopen(reader, encoding="utf-8") as answer:
-        line = [*within, *command(spec.pack, "evopolicygym.environments.description", str(writer))]
-        variables = variables or {**os.environ, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), place)}
+    with TemporaryDirectory() as directory, TemporaryFile() as output, os.fdopen(reader, encoding="utf-8") as answer:
+        line = [*sandbox, *command(spec.pack, "evopolicygym.environments.description", str(writer))]
+        variables = variables or {**os.environ, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), directory)}
         request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path}
         process = subprocess.Popen(
             line,
@@ -75,7 +75,7 @@ def describe(
             stderr=output,
             pass_fds=[writer],
             env=variables,
-            cwd=place if spec.pack else None,  # some simulators write files to the working directory
+            cwd=directory if spec.pack else None,  # some simulators write files to the working directory
         )
         os.close(writer)
         try:
@@ -83,22 +83,26 @@ def describe(
         except subprocess.TimeoutExpired as error:
             process.kill()
             process.wait()
-            raise EnvironmentFault(f"{spec.id} could not be made within {PATIENCE_S:g} s.{_of_pack(spec)}") from error
+            raise EnvironmentFault(
+                f"{spec.id} could not be created within {PATIENCE_S:g} s.{_pack_hint(spec)}"
+            ) from error
         found = json.loads(answer.read() or "{}")
         if "description" not in found:
             output.seek(0)
             words = output.read().decode("utf-8", "replace").strip()[-ERROR_CHARACTERS:]
-            ended = f"{spec.id} can't be made: its process ended with exit code {process.returncode}. {words}".strip()
-            raise ERRORS[found.get("kind", FAULT)](f"{found.get('error') or ended}{_of_pack(spec)}")
+            ended = (
+                f"{spec.id} can't be created: its process ended with exit code {process.returncode}. {words}".strip()
+            )
+            raise ERRORS[found.get("kind", FAULT)](f"{found.get('error') or ended}{_pack_hint(spec)}")
     return Description(**{**found["description"], "action_meanings": tuple(found["description"]["action_meanings"])})
 
 
-def _of_pack(spec: EnvironmentSpec) -> str:
+def _pack_hint(spec: EnvironmentSpec) -> str:
     return f" It is a task of the pack {spec.pack!r}: evopolicygym packs check {spec.pack}." if spec.pack else ""
 
 
 def describe_here(spec: EnvironmentSpec) -> Description:
-    """Return the description of a simulator that is made in this process."""
+    """Return the description of a simulator that is created in this process."""
     environment = Environment(spec)
     try:
         environment.reset(SEED)
@@ -115,8 +119,8 @@ def describe_here(spec: EnvironmentSpec) -> Description:
 
 
 def _check_reward(environment: Environment) -> None:
-    """Raise ``UsageError`` where a step of an environment of no pack returns a reward that is not a number."""
-    if environment.spec.pack:  # packs are checked, and a first step may be compiled for a minute
+    """Raise ``UsageError`` if an environment without a pack returns a reward that is not a number."""
+    if environment.spec.pack:  # packs are checked elsewhere, and compiling a first step may take a minute
         return
     simulator = environment.simulator
     simulator.action_space.seed(SEED)
@@ -125,8 +129,8 @@ def _check_reward(environment: Environment) -> None:
         float(reward)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"Invalid reward of {environment.spec.id}: expected a number, got {type(reward).__name__}. A wrapper that "
-            f"returns a number makes an environment of several rewards or agents one that can be played."
+            f"Invalid reward of {environment.spec.id}: expected a number, got {type(reward).__name__}. To "
+            f"play an environment of several rewards or agents, wrap it so that it returns a number."
         ) from error
 
 
@@ -136,26 +140,26 @@ def _main(descriptor: int) -> None:
     fields = request["spec"]
     if fields["pack"]:
         bound_memory()
-    known = {**fields, "kind": fields["kind"], "success": None}
+    known_fields = {**fields, "kind": fields["kind"], "success": None}
     answer: dict[str, Any]
     try:
-        answer = {"description": asdict(describe_here(EnvironmentSpec(**known)))}
+        answer = {"description": asdict(describe_here(EnvironmentSpec(**known_fields)))}
     except EvoPolicyGymError as error:
         answer = {
             "error": str(error),
             "kind": next((name for name, kind in ERRORS.items() if isinstance(error, kind)), FAULT),
         }
     except Exception as error:  # noqa: BLE001 - whatever a simulator raises
-        answer = {"error": f"{fields['id']} can't be made: {type(error).__name__}: {error}"}
+        answer = {"error": f"{fields['id']} can't be created: {type(error).__name__}: {error}"}
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         json.dump(answer, stream)
     os._exit(0)  # skips teardown, in which a simulator may crash
 
 
 def cached_description(spec: EnvironmentSpec, own: InstalledPack | None) -> Description:
-    """Return a simulator's description, from the cache where its versions are unchanged.
+    """Return a simulator's description, from the cache if its versions are unchanged.
 
-    ``own`` is the Python environment of the spec's pack, where it has one. Raises as ``describe`` does.
+    ``own`` is the Python environment of the spec's pack, if it has one. Raises the errors of ``describe``.
     """
     path = _cache_path(spec, own)
     with suppress(OSError, Undecodable):
@@ -170,7 +174,7 @@ def cached_description(spec: EnvironmentSpec, own: InstalledPack | None) -> Desc
 
 
 def _sandbox_command(pack: str) -> tuple[str, ...]:
-    """Return the command line that sandboxes a pack's simulator; empty where no sandbox is available."""
+    """Return the command line that sandboxes a pack's simulator; empty if no sandbox is available."""
     words = pack_walls(pack, Path(gettempdir())).words
     return (words[0], "--die-with-parent", *words[1:]) if words else ()
 
@@ -184,9 +188,9 @@ def _cache_path(spec: EnvironmentSpec, own: InstalledPack | None) -> Path:
 
 
 def pack_walls(pack: str, writes_below: Path) -> SimulatorWalls:
-    """Return the sandbox of a pack's simulator: packs, Pythons and our code are read-only, our state is hidden.
+    """Return the sandbox of a pack's simulator: packs, Pythons and this package are read-only, our state is hidden.
 
-    Only ``writes_below`` is writable, wherever it lies.
+    Only ``writes_below`` is writable.
     """
     own = installed(pack)
     base = (own.base,) if own else ()

@@ -31,7 +31,7 @@ from evopolicygym.core.spaces import (
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.environments.description import describe
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.simulator_code import registered_in
+from evopolicygym.environments.versions import entry_point_modules
 from evopolicygym.specs import pack_catalog
 
 MOST_MEANINGS = 64
@@ -76,13 +76,13 @@ def draft(
 ) -> Draft:
     """Return the draft of an id's spec, by default named after it.
 
-    Raises ``UsageError`` where the id or a module is unknown, its pack isn't installed, or a space is not
-    supported, and ``EnvironmentFault`` where the simulator fails.
+    Raises ``UsageError`` if the id or a module is unknown, its pack isn't installed, or a space is not supported, and
+    ``EnvironmentFault`` if the simulator fails.
     """
     own_name = name or file_name(gymnasium_id).removesuffix(".toml")
-    asked, known_limit = _known(gymnasium_id, imports, arguments or {}, own_name)
+    initial, known_limit = _initial_spec(gymnasium_id, imports, arguments or {}, own_name)
     try:
-        spaces, limit, meanings, info = _inspect_remotely(asked) if asked.pack else _inspect(asked)
+        spaces, limit, meanings, info = _inspect_remotely(initial) if initial.pack else _inspect(initial)
     except EvoPolicyGymError:
         raise
     except Exception as error:
@@ -90,33 +90,33 @@ def draft(
     limit = known_limit or limit
     steps = limit or GUESSED_STEPS
     spec = replace(
-        asked,
+        initial,
         max_steps=steps,
-        termination=f"{asked.termination} {steps} steps.",
+        termination=f"{initial.termination} {steps} steps.",
         observation=tuple(_meanings(spaces[0])),
-        action=tuple(_named(spaces[1], meanings)),
+        action=tuple(_value_names(spaces[1], meanings)),
         idle_action=idle_action(spaces[1], meanings),
-        packages=asked.packages if asked.pack else tuple(sorted(_packages(asked))),
+        packages=initial.packages if initial.pack else tuple(sorted(_packages(initial))),
     )
     notes = {
         "kind": 'or "synthesis", where perception, memory or planning has to be built',
-        "packages": f"distributions whose versions are recorded: {'those of its pack' if asked.pack else 'a guess'}",
+        "packages": f"distributions whose versions are recorded: {'those of its pack' if initial.pack else 'a guess'}",
         "max_steps": "the limit that it has by itself" if limit else "a guess: it is registered without a limit",
-        "observation": f"{shown_space(spaces[0])}: {_how(spaces[0])}",
-        "action": f"{shown_space(spaces[1])}: {_how(spaces[1])}",
+        "observation": f"{describe_space(spaces[0])}: {_meaning_form(spaces[0])}",
+        "action": f"{describe_space(spaces[1])}: {_meaning_form(spaces[1])}",
         "idle_action": "the action that does nothing: a guess",
     }
     return _format_draft(spec, notes, info)
 
 
-def _known(
+def _initial_spec(
     gymnasium_id: str, imports: tuple[str, ...], arguments: Mapping[str, Any], name: str
 ) -> tuple[EnvironmentSpec, int | None]:
-    """Return a spec before its simulator is asked, and the step limit of its pack if it has one.
+    """Return a spec before its simulator is inspected, and the step limit of its pack if it has one.
 
-    An id with a module is taken from there, not from a pack.
+    An id with a module is not looked up in packs.
     """
-    asked = EnvironmentSpec(
+    initial = EnvironmentSpec(
         name=name,
         id=gymnasium_id,
         family="mine",
@@ -131,12 +131,12 @@ def _known(
         imports=imports,
         arguments=dict(arguments),
     )
-    found = None if asked.registering_modules else pack_catalog.find(gymnasium_id)
+    found = None if initial.registering_modules else pack_catalog.find(gymnasium_id)
     if found is None:
-        return asked, None
+        return initial, None
     pack, task = found
     of_pack = replace(
-        asked,
+        initial,
         max_steps=task.max_steps or GUESSED_STEPS,
         imports=pack.imports,
         arguments={**task.arguments, **arguments},
@@ -155,7 +155,7 @@ def _format_draft(spec: EnvironmentSpec, notes: Mapping[str, str], info: Mapping
     lines = [
         f"# Write what says {TO_WRITE.strip(': ')}, then: evopolicygym check environment {spec.name}.toml",
         *(f"{noted.get(name, '')}{name} = {text}" for name, text in there.items()),
-        _success(spec, info),
+        _success_line(spec, info),
     ]
     texts = {name: [fields[name]] if isinstance(fields[name], str) else fields[name] for name in _TEXTS}
     unwritten = {name: sum(text.startswith(TO_WRITE) for text in found) for name, found in texts.items()}
@@ -193,12 +193,12 @@ def _packages(spec: EnvironmentSpec) -> Iterator[str]:
     point = gymnasium.spec(spec.registered_id).entry_point
     yield from (package for module, package in _PHYSICS.items() if str(point).startswith(f"{module}."))
     brought = packages_distributions()
-    for module in {*(name.partition(".")[0] for name in spec.registering_modules), *registered_in(spec)}:
+    for module in {*(name.partition(".")[0] for name in spec.registering_modules), *entry_point_modules(spec)}:
         yield from set(brought.get(module, ())) - _RECORDED
 
 
 def _meanings(space: Space) -> list[str]:
-    """Return the texts to write for a space: one per element or value, or a single one where they are many."""
+    """Return the texts to write for a space: one per element or value, or a single one if there are many."""
     match space:
         case Box(shape=(count,)) if count <= MOST_MEANINGS:
             return [f"{TO_WRITE}element {place}{_bounds(space, place)}" for place in range(count)]
@@ -208,7 +208,7 @@ def _meanings(space: Space) -> list[str]:
             return [f"{TO_WRITE}what the parts of it are, with units, axes and signs"]
 
 
-def _named(space: Space, meanings: tuple[str, ...]) -> list[str]:
+def _value_names(space: Space, meanings: tuple[str, ...]) -> list[str]:
     """Return the names of a Discrete's values if the simulator has them, else the texts to write."""
     if isinstance(space, Discrete) and len(meanings) == space.n <= MOST_MEANINGS:
         return list(meanings)
@@ -220,13 +220,13 @@ def _bounds(space: Box, place: int) -> str:
     return f", from {low:g} to {high:g}" if np.isfinite([low, high]).all() else ""
 
 
-def _how(space: Space) -> str:
+def _meaning_form(space: Space) -> str:
     single = isinstance(space, Discrete) or (isinstance(space, Box) and len(space.shape) == 1)
     size = space.n if isinstance(space, Discrete) else space.shape[0] if isinstance(space, Box) and single else 0
     return "one meaning for each" if single and size <= MOST_MEANINGS else "sentences"
 
 
-def shown_space(space: Space) -> str:
+def describe_space(space: Space) -> str:
     """Return a short description of a space."""
     match space:
         case Discrete():
@@ -258,7 +258,7 @@ def idle_action(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401
             return {name: idle_action(part, ()) for name, part in space.spaces}
 
 
-def _success(spec: EnvironmentSpec, info: Mapping[str, Any]) -> str:
+def _success_line(spec: EnvironmentSpec, info: Mapping[str, Any]) -> str:
     """Return the TOML line of a pack's success rule, or a commented template."""
     if spec.success:
         return f"success = {_toml({name: value for name, value in asdict(spec.success).items() if value}, wide=True)}"

@@ -1,4 +1,4 @@
-"""The simulator that a spec declares, to be reset and stepped."""
+"""The environment that a spec declares, and the same environment through an interface."""
 
 import copy
 import inspect
@@ -18,6 +18,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from evopolicygym.core.cases import SEED_BITS, SHORT_SEED_BITS, short_seed
 from evopolicygym.core.errors import UnregisteredId, UsageError
+from evopolicygym.core.interface import BoundInterface
 from evopolicygym.core.spaces import Space, action_reader, sample
 from evopolicygym.core.task import EnvironmentSpec, SuccessRule
 from evopolicygym.environments import fast
@@ -26,7 +27,7 @@ from evopolicygym.environments.versions import not_installed
 from evopolicygym.environments.world import CRASHED, WorldSimulator
 
 LONG_SEED = (1 << SEED_BITS) - 1
-"""A seed that simulators with seeds of 32 or 64 bits refuse."""
+"""A seed that simulators with 32-bit or 64-bit seeds reject."""
 EXPECTED = "Expected a gymnasium.Env: one agent that plays one episode at a time. A wrapper that is one works."
 DEFAULT_FPS = 30.0
 _log = logging.getLogger(__name__)
@@ -35,19 +36,19 @@ _log = logging.getLogger(__name__)
 class Environment:
     """A freshly constructed simulator that plays one episode after ``reset``.
 
-    Gymnasium's wrappers that only check or count are left out, for speed: actions must have gone through
-    ``core.spaces.action_reader`` before, ``reset`` comes before ``step``, and ``step`` counts to ``max_steps`` itself.
-    Wrappers that a registration adds are kept. For an episode that repeats bit for bit, construct a new one: some
-    simulators remember the episode before.
+    For speed, Gymnasium's wrappers that only check or count are left out: actions must be validated by
+    ``core.spaces.action_reader``, ``reset`` must precede ``step``, and ``step`` counts to ``max_steps`` itself.
+    Wrappers of a registration are kept. For reproducible episodes, construct a new environment for each: some
+    simulators keep state between episodes.
 
-    Raises ``MissingExtra`` where the simulator isn't installed and ``UnregisteredId`` where its id is not known. What a
-    simulator raises while it resets or steps comes through as it is.
+    Raises ``MissingExtra`` if the simulator isn't installed and ``UnregisteredId`` if its id is unknown. Exceptions of
+    the simulator's ``reset`` and ``step`` are passed on.
     """
 
     __slots__ = ("_max_steps", "_simulator", "_simulator_step", "_steps", "spec")
 
     def __init__(self, spec: EnvironmentSpec, world_seed: int = 0) -> None:
-        """Make the simulator; ``world_seed`` seeds what its world draws (``environments/world.py``)."""
+        """Create the simulator; ``world_seed`` seeds its world's random parameters (``environments/world.py``)."""
         self.spec = spec
         self._simulator = _make(spec)
         if spec.world is not None:
@@ -61,7 +62,7 @@ class Environment:
         """The space of observations, with the spec's meanings; read it after a reset, which may replace it."""
         meanings = self.spec.observation
         if isinstance(self._simulator, WorldSimulator):
-            meanings = self._simulator.kept(meanings)
+            meanings = self._simulator.keep_meanings(meanings)
         return from_gymnasium(self._simulator.observation_space, meanings, meanings)
 
     @property
@@ -70,23 +71,23 @@ class Environment:
         return from_gymnasium(self._simulator.action_space, self.spec.action, self.spec.action)
 
     def action_reader(self) -> Callable[[Any], tuple[Any, bool]]:
-        """Return the rule for actions, as ``core.spaces.action_reader`` does; call it after a reset."""
+        """Return the validator of actions (``core.spaces.action_reader``); call it after a reset."""
         return action_reader(self.action_space)
 
     def action_sampler(self) -> Callable[[np.random.Generator], Any]:
-        """Return what draws an action uniformly at random; call it after a reset."""
+        """Return a function that draws an action uniformly at random; call it after a reset."""
         space = self.action_space
         return lambda random: sample(space, random)
 
     @property
     def idle_action(self) -> Any:  # noqa: ANN401 - an action of any space
-        """The spec's zero or no-op action, ready for ``step``; raises ``InvalidAction`` where it is invalid."""
+        """The spec's zero or no-op action, ready for ``step``; raises ``InvalidAction`` if it is invalid."""
         space = self.action_space
         return action_reader(space)(from_json(space, self.spec.idle_action))[0]
 
     @property
     def action_meanings(self) -> tuple[str, ...]:
-        """The simulator's names for the values of a Discrete action; empty where it has none."""
+        """The simulator's names for the values of a Discrete action; empty if it has none."""
         simulator = self._simulator.unwrapped
         if callable(get := getattr(simulator, "get_action_meanings", None)):  # Atari's
             return tuple(map(str, get()))
@@ -95,13 +96,13 @@ class Environment:
 
     @property
     def docstring(self) -> str:
-        """The docstring of the simulator's class; empty where it only inherits one."""
+        """The docstring of the simulator's class; empty if it has none of its own."""
         own = type(self._simulator.unwrapped)
         return inspect.cleandoc(own.__doc__) if own.__doc__ and own.__doc__ != gymnasium.Env.__doc__ else ""
 
     @property
     def step_limit(self) -> int | None:
-        """The registered step limit, or the simulator's own; None where there is none."""
+        """The registered step limit, or the simulator's own; None if there is none."""
         registered = gymnasium.spec(self.spec.registered_id).max_episode_steps
         own = getattr(self._simulator.unwrapped, "max_steps", None)  # MiniGrid's
         return registered or (own if isinstance(own, int) and own > 0 else None)
@@ -113,7 +114,7 @@ class Environment:
 
     @property
     def fps(self) -> float:
-        """Steps a second at which it is meant to be watched; of some simulators known after the first picture."""
+        """Its natural speed in steps per second; some simulators set it at the first picture."""
         fps = (self._simulator.metadata or {}).get("render_fps")
         return float(fps) if fps else DEFAULT_FPS
 
@@ -125,7 +126,7 @@ class Environment:
         return self.restart(seed)[0]
 
     def restart(self, seed: int | None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode as ``reset`` does, or without a seed any; return its first observation and info."""
+        """Start an episode, with any seed if ``seed`` is None; return its first observation and info."""
         self._steps = 0
         given = {} if options is None else {"options": options}
         try:
@@ -146,7 +147,7 @@ class Environment:
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - of any space
         """Play one action; return observation, reward, terminated, truncated, info.
 
-        As in gymnasium's TimeLimit, the last step allowed is truncated even where it also terminates.
+        As in gymnasium's TimeLimit, the last allowed step is truncated even if it also terminates.
         """
         observation, reward, terminated, truncated, info = self._simulator_step(action)
         self._steps += 1
@@ -179,14 +180,14 @@ class Environment:
 
 
 def _make(spec: EnvironmentSpec) -> gymnasium.Env[Any, Any]:
-    _draw_without_a_screen()
+    _hide_pygame_window()
     try:
         if "mujoco" in spec.packages:
             _log_mujoco()
         with warnings.catch_warnings():
-            # Box2D's SWIG bindings warn while they are imported, on Python 3.11 and later; nothing can be done about it
+            # Box2D's SWIG bindings warn while they are imported, on Python 3.11 and later; which can't be avoided
             warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
-            registered = _bare(spec)
+            registered = _bare_registration(spec)
             _check_kind(registered)
             return gymnasium.make(registered, **copy.deepcopy(spec.arguments))
     except ModuleNotFoundError as error:
@@ -195,9 +196,9 @@ def _make(spec: EnvironmentSpec) -> gymnasium.Env[Any, Any]:
         raise not_installed(spec, _root_module(error)) from error
 
 
-def _bare(spec: EnvironmentSpec) -> EnvSpec:
+def _bare_registration(spec: EnvironmentSpec) -> EnvSpec:
     """Return gymnasium's registration of an id without the wrappers that only check or count."""
-    with redirect_stderr(io.StringIO()):  # gymnasium-robotics prints a notice about other environments of its
+    with redirect_stderr(io.StringIO()):  # gymnasium-robotics prints a notice about its other environments
         for module in spec.registering_modules:
             import_module(module)
     try:
@@ -216,16 +217,16 @@ def _bare(spec: EnvironmentSpec) -> EnvSpec:
 
 
 def _check_kind(registered: EnvSpec) -> None:
-    """Raise ``UsageError`` where an id is that of a vector of environments, or of an environment of several agents."""
-    maker = registered.entry_point
-    if maker is None:
+    """Raise ``UsageError`` if an id is a vector environment only, or not a ``gymnasium.Env``."""
+    entry_point = registered.entry_point
+    if entry_point is None:
         raise UsageError(f"{registered.id} is registered as a vector of environments only. {EXPECTED}")
-    kind = load_env_creator(maker) if isinstance(maker, str) else maker
-    if isinstance(kind, type) and not issubclass(kind, gymnasium.Env):
-        raise UsageError(f"{registered.id} is a {kind.__module__}.{kind.__qualname__}. {EXPECTED}")
+    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    if isinstance(creator, type) and not issubclass(creator, gymnasium.Env):
+        raise UsageError(f"{registered.id} is a {creator.__module__}.{creator.__qualname__}. {EXPECTED}")
 
 
-def _draw_without_a_screen() -> None:
+def _hide_pygame_window() -> None:
     """Let pygame draw without a screen, unless the user set a driver."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
@@ -239,3 +240,66 @@ def _root_module(error: BaseException) -> str:
     """Return the missing module that caused an error, or the error's message."""
     cause = error.__cause__
     return str(cause.name) if isinstance(cause, ModuleNotFoundError) else str(error)
+
+
+class InterfacedEnvironment:
+    """Wraps an environment; the interface transforms observations, actions and spaces.
+
+    Rewards, ends of episodes and ``info`` are the simulator's, and so are returns and successes.
+    """
+
+    __slots__ = ("_action_of", "_environment", "_interface", "_show_observation", "_step")
+
+    def __init__(self, environment: Environment, interface: BoundInterface) -> None:
+        self._environment, self._interface = environment, interface
+        self._step = environment.step
+        self._action_of, self._show_observation = interface.action_of, interface.show_observation
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """The environment's spec, which the interface doesn't change."""
+        return self._environment.spec
+
+    @property
+    def observation_space(self) -> Space:
+        """The transformed space of observations."""
+        return self._interface.observation_space
+
+    @property
+    def action_space(self) -> Space:
+        """The transformed space of actions."""
+        return self._interface.action_space
+
+    def action_reader(self) -> Callable[[Any], tuple[Any, bool]]:
+        """Return the validator of transformed actions."""
+        return self._interface.read_action
+
+    def action_sampler(self) -> Callable[[np.random.Generator], Any]:
+        """Return a function that draws the action that the standard interface would draw, and transforms it."""
+        space, show = self._environment.action_space, self._interface.show_action
+        return lambda random: show(sample(space, random))
+
+    def reset(self, seed: int) -> Any:  # noqa: ANN401 - an observation of any space
+        """Start the episode of a seed; return its first observation, transformed."""
+        return self._show_observation(self._environment.reset(seed))
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - of any space
+        """Play one transformed action; see ``Environment.step``."""
+        observation, reward, terminated, truncated, info = self._step(self._action_of(action))
+        return self._show_observation(observation), reward, terminated, truncated, info
+
+    def success(self, episode_return: float, terminated: bool, info: dict[str, Any]) -> bool | None:  # noqa: FBT001 - as there
+        """Return whether an episode succeeded; see ``Environment.success``."""
+        return self._environment.success(episode_return, terminated, info)
+
+    def close(self) -> None:
+        """Close the simulator."""
+        self._environment.close()
+
+
+PlayedEnvironment = Environment | InterfacedEnvironment
+
+
+def play_through(environment: Environment, interface: BoundInterface | None) -> PlayedEnvironment:
+    """Return an environment wrapped by an interface; the environment itself if ``interface`` is None."""
+    return InterfacedEnvironment(environment, interface) if interface else environment

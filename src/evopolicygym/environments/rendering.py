@@ -3,11 +3,11 @@
 Rendering must not change the trajectory: changes by a simulator's own renderer are undone. Frames are encoded as films
 in ``rollout/films``.
 
-MuJoCo needs OpenGL, by EGL or OSMesa, and aborts its process where it asks for a second context without a display: each
+MuJoCo needs OpenGL, by EGL or OSMesa, and aborts its process if it creates a second context without a display: each
 environment needs a process.
 
 Run as a program, this module reads ``{"spec": …, "path": …, "steps": …}`` from standard input, and writes a still as a
-``.npy`` file to the descriptor that its argument names.
+``.npy`` file to the descriptor in its argument.
 """
 
 import json
@@ -31,15 +31,15 @@ from evopolicygym.environments.environment import Environment
 from evopolicygym.packs.installation import command, interpreter
 
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
-WITHOUT_A_SCREEN = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
+NO_SCREEN = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
 """Environment variables of pygame without a screen and a sound card."""
-ONTO_NO_SCREEN = {"SDL_VIDEODRIVER": "offscreen", "OFFSCREEN_RENDERING": "1"}
-"""Environment variables of highway-env, whose pictures are black with the driver ``dummy``."""
+NO_SCREEN_HIGHWAY = {"SDL_VIDEODRIVER": "offscreen", "OFFSCREEN_RENDERING": "1"}
+"""Environment variables for highway-env, whose pictures are black with the driver ``dummy``."""
 AUTO_RENDER = "enable_auto_render"
 """Attribute that highway-env sets at the first picture, to draw at every physics step; reset after each picture."""
 MUJOCO_GL = "MUJOCO_GL"
-WAYS = ("egl", "osmesa")
-"""MuJoCo's ways to draw without a display, best first."""
+MUJOCO_BACKENDS = ("egl", "osmesa")
+"""MuJoCo's rendering backends without a display, best first."""
 TRIAL = """
 import mujoco, os
 model = mujoco.MjModel.from_xml_string("<mujoco/>")
@@ -56,27 +56,34 @@ class RenderedEnvironment(Environment):
 
     def __init__(self, spec: EnvironmentSpec, size: tuple[int, int] | None = None, world_seed: int = 0) -> None:
         """Request a picture size (width, height); most simulators ignore it."""
-        drawn: dict[str, Any] = {"render_mode": "rgb_array"}
-        if size and _by_mujoco(spec) and not spec.pack:  # a pack's simulators name these arguments differently
-            drawn |= {"width": size[0], "height": size[1]}
+        options: dict[str, Any] = {"render_mode": "rgb_array"}
+        if size and _uses_mujoco(spec) and not spec.pack:  # a pack's simulators name these arguments differently
+            options |= {"width": size[0], "height": size[1]}
         try:
-            super().__init__(replace(spec, arguments={**spec.arguments, **drawn}), world_seed)
+            super().__init__(replace(spec, arguments={**spec.arguments, **options}), world_seed)
         except TypeError as error:
             if "render_mode" not in str(error):
                 raise
-            raise UsageError(f"{spec.id} takes no render_mode, so nothing draws it.") from error
-        self._scene = _scene(self._simulator.unwrapped) if _by_mujoco(spec) else None
+            raise UsageError(f"{spec.id} takes no render_mode, so it can't be rendered.") from error
+        self._scene = _scene(self._simulator.unwrapped) if _uses_mujoco(spec) else None
 
     def picture(self) -> Picture:
-        """Return the current state as uint8 of shape (height, width, 3); raise ``EnvironmentFault`` where it can't."""
-        with self._scene.preserved() if self._scene else nullcontext():
-            drawn = self._simulator.render()
+        """Return a picture as uint8 of shape (height, width, 3); raise ``EnvironmentFault`` if it can't be rendered."""
+        with self._scene.preserve() if self._scene else nullcontext():
+            picture = self._simulator.render()
         if hasattr(self._simulator.unwrapped, AUTO_RENDER):
             setattr(self._simulator.unwrapped, AUTO_RENDER, False)
-        if not isinstance(drawn, np.ndarray) or drawn.dtype != np.uint8 or drawn.ndim != 3 or drawn.shape[2] != 3:  # noqa: PLR2004 - red, green, blue
-            found = f"an array {drawn.shape} of {drawn.dtype}" if isinstance(drawn, np.ndarray) else repr(drawn)[:80]
-            raise EnvironmentFault(f"{self.spec.id} drew no picture of shape (height, width, 3) in bytes, but {found}.")
-        return drawn
+        return _check_picture(picture, self.spec)
+
+
+def _check_picture(picture: Any, spec: EnvironmentSpec) -> Picture:  # noqa: ANN401 - whatever a simulator renders
+    """Return a picture if it is valid; raise ``EnvironmentFault`` otherwise."""
+    if isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3:  # noqa: PLR2004 - red, green, blue
+        return picture
+    found = f"an array {picture.shape} of {picture.dtype}" if isinstance(picture, np.ndarray) else repr(picture)[:80]
+    raise EnvironmentFault(
+        f"{spec.id} drew an invalid picture: expected uint8 of shape (height, width, 3), got {found}."
+    )
 
 
 class _MujocoScene:
@@ -87,63 +94,63 @@ class _MujocoScene:
         # Shadows and antialiasing take 90 % of the time without a GPU.
         simulator.model.vis.quality.shadowsize = simulator.model.vis.quality.offsamples = 0
         mujoco = import_module("mujoco")
-        self._copy, self._kept = mujoco.mj_copyData, mujoco.MjData(simulator.model)
+        self._copy, self._saved = mujoco.mj_copyData, mujoco.MjData(simulator.model)
 
     @contextmanager
-    def preserved(self) -> Iterator[None]:
+    def preserve(self) -> Iterator[None]:
         """Restore the state afterwards: gymnasium-robotics moves a marker and recomputes dynamics."""
         model, data = self._simulator.model, self._simulator.data
         sites = model.site_pos.copy()
-        self._copy(self._kept, model, data)
+        self._copy(self._saved, model, data)
         try:
             yield
         finally:
-            self._copy(data, model, self._kept)
+            self._copy(data, model, self._saved)
             model.site_pos[:] = sites
 
 
 def _scene(simulator: Any) -> _MujocoScene | None:  # noqa: ANN401 - has no common type
-    """Return the scene to preserve; None where the simulator hides it or its MuJoCo can't copy it."""
+    """Return the scene to preserve; None if the simulator hides it or its MuJoCo can't copy it."""
     can_copy = hasattr(import_module("mujoco"), "mj_copyData")
     return _MujocoScene(simulator) if can_copy and hasattr(simulator, "model") else None
 
 
-def _by_mujoco(spec: EnvironmentSpec) -> bool:
+def _uses_mujoco(spec: EnvironmentSpec) -> bool:
     return "mujoco" in spec.packages
 
 
 def rendering_variables(spec: EnvironmentSpec, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables with which a spec can be rendered; the user's ``MUJOCO_GL`` has precedence.
 
-    Raises ``UsageError``, which names what to install, where it can't be rendered.
+    Raises ``UsageError``, which names what to install, if it can't be rendered.
     """
     python = interpreter(spec.pack)
-    variables = WITHOUT_A_SCREEN | (ONTO_NO_SCREEN if "highway-env" in spec.packages else {})
-    if not _by_mujoco(spec):
+    variables = NO_SCREEN | (NO_SCREEN_HIGHWAY if "highway-env" in spec.packages else {})
+    if not _uses_mujoco(spec):
         return variables
-    asked = environ.get(MUJOCO_GL)
-    said = {}
-    for way in (asked,) if asked else WAYS:
-        said[way] = _try_rendering(python, {**environ, **variables, MUJOCO_GL: way})
-        if not said[way]:
-            return {**variables, MUJOCO_GL: way}
-    found = "; ".join(f"{MUJOCO_GL}={way}: {words}" for way, words in said.items())
+    chosen = environ.get(MUJOCO_GL)
+    errors = {}
+    for backend in (chosen,) if chosen else MUJOCO_BACKENDS:
+        errors[backend] = _try_rendering(python, {**environ, **variables, MUJOCO_GL: backend})
+        if not errors[backend]:
+            return {**variables, MUJOCO_GL: backend}
+    found = "; ".join(f"{MUJOCO_GL}={backend}: {words}" for backend, words in errors.items())
     raise UsageError(
         f"{spec.name} is drawn by MuJoCo, which can't render here: {found}. On Debian and Ubuntu install libegl1 and "
-        f"libgl1-mesa-dri (EGL by a software driver), or libosmesa6; docs/use/films.md tells of other systems."
+        f"libgl1-mesa-dri (EGL by a software driver), or libosmesa6; for other systems see docs/use/films.md."
     )
 
 
 def _try_rendering(python: str, environ: Mapping[str, str]) -> str:
     """Render an empty scene in a separate process, which may crash; return the error, or an empty string."""
     try:
-        done = subprocess.run(
+        trial = subprocess.run(
             [python, "-P", "-c", TRIAL], env=environ, capture_output=True, timeout=TRIAL_S, check=False
         )
     except subprocess.TimeoutExpired:
         return f"no picture within {TRIAL_S} s"
-    last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
-    return (last or f"its process ended with {done.returncode}") if done.returncode else ""
+    last = trial.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
+    return (last or f"its process ended with {trial.returncode}") if trial.returncode else ""
 
 
 STILL_S = 120.0
@@ -163,30 +170,30 @@ class StillEnvironment(Environment):
 
 
 def render_still(spec: EnvironmentSpec, steps: int) -> Picture:
-    """Return a picture of shape (height, width, 3); raise ``EnvironmentFault`` where the simulator draws none."""
+    """Return a picture of shape (height, width, 3); raise ``EnvironmentFault`` if the simulator draws none."""
     reader, writer = os.pipe()
-    with TemporaryDirectory() as place, TemporaryFile() as output, os.fdopen(reader, "rb") as answer:
+    with TemporaryDirectory() as directory, TemporaryFile() as output, os.fdopen(reader, "rb") as answer:
         line = command(spec.pack, "evopolicygym.environments.rendering", str(writer))
-        temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), place)
+        temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), directory)
         variables = {**os.environ, **rendering_variables(spec, os.environ), **temporary}
         request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path, "steps": steps}
         process = subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], env=variables, cwd=place
+            line, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], env=variables, cwd=directory
         )
         os.close(writer)
         if process.stdin:
             process.stdin.write(json.dumps(request).encode())
             process.stdin.close()
-        drawn = answer.read()
+        picture = answer.read()
         process.wait(STILL_S)
-        if not drawn:
+        if not picture:
             output.seek(0)
             words = output.read().decode("utf-8", "replace").strip()[-ERROR_CHARACTERS:]
             raise EnvironmentFault(f"{spec.id} drew no picture: {words}")
-    return np.asarray(np.load(BytesIO(drawn)), np.uint8)
+    return np.asarray(np.load(BytesIO(picture)), np.uint8)
 
 
-def _draw(spec: EnvironmentSpec, steps: int) -> Picture:
+def _render_still(spec: EnvironmentSpec, steps: int) -> Picture:
     environment = StillEnvironment(replace(spec, max_steps=steps + 1))
     environment.reset(SEED)
     actions, space = np.random.default_rng(SEED), environment.action_space
@@ -194,17 +201,14 @@ def _draw(spec: EnvironmentSpec, steps: int) -> Picture:
         _, _, terminated, truncated, _ = environment.step(sample(space, actions))
         if terminated or truncated:
             break
-    drawn = environment.picture()
-    if not isinstance(drawn, np.ndarray) or drawn.dtype != np.uint8 or drawn.ndim != 3 or drawn.shape[2] != 3:  # noqa: PLR2004 - red, green, blue
-        raise EnvironmentFault(f"{spec.id} draws no bytes of shape (height, width, 3), but {str(drawn)[:80]!r}.")
-    return drawn
+    return _check_picture(environment.picture(), spec)
 
 
 def _main(descriptor: int) -> None:
     request = json.load(sys.stdin)
     sys.path[:] = request["path"] or sys.path
     content = BytesIO()
-    np.save(content, _draw(EnvironmentSpec(**{**request["spec"], "success": None}), request["steps"]))
+    np.save(content, _render_still(EnvironmentSpec(**{**request["spec"], "success": None}), request["steps"]))
     with os.fdopen(descriptor, "wb") as answer:
         answer.write(content.getvalue())
     os._exit(0)  # skips teardown, in which a simulator may crash

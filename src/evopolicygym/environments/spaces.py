@@ -23,17 +23,16 @@ from evopolicygym.core.spaces import (
 )
 
 MISSION_LENGTH = 256
-"""The most characters of a MiniGrid mission. Its space doesn't say; the longest in MiniGrid have about 130, and those
-of Core16 at most 53."""
+"""Most characters of a MiniGrid mission, which its space doesn't declare. The longest have about 130."""
 
 
 def from_gymnasium(
     space: gymnasium_spaces.Space[Any], fields: tuple[str, ...] = (), labels: tuple[str, ...] = ()
 ) -> Space:
-    """Return our form of a gymnasium space.
+    """Return the ``core.spaces`` form of a gymnasium space.
 
-    ``fields`` are attached to a flat Box of as many elements, ``labels`` to a Discrete of as many values, and are left
-    out anywhere else. Raises ``UsageError`` where we have no such space.
+    ``fields`` are attached to a flat Box of as many elements, ``labels`` to a Discrete of as many values; otherwise
+    they are ignored. Raises ``UsageError`` if the space is not supported.
     """
     match space:
         case gymnasium_spaces.Discrete():
@@ -51,18 +50,18 @@ def from_gymnasium(
         case gymnasium_spaces.Dict():
             return Dict(tuple((str(name), from_gymnasium(part)) for name, part in space.spaces.items()))
         case _ if hasattr(space, "mission_func"):
-            # MiniGrid's MissionSpace, known by what it has: MiniGrid need not be installed
+            # MiniGrid's MissionSpace; MiniGrid need not be installed
             return Text(MISSION_LENGTH)
     raise UsageError(
-        f"A space of type {type(space).__name__} and shape {space.shape} can't be handed to a policy. These can: "
-        f"Discrete, Box, MultiDiscrete of one dimension, MultiBinary, Text, Tuple, Dict."
+        f"Unsupported space of type {type(space).__name__} and shape {space.shape}: expected Discrete, Box, "
+        f"MultiDiscrete of one dimension, MultiBinary, Text, Tuple or Dict."
     )
 
 
 def from_json(space: Space, value: Any) -> Any:  # noqa: ANN401 - a value of any space
-    """Return what a JSON value stands for in a space, as ``core.spaces.action_reader`` takes it.
+    """Return the value of a space for a JSON value, as ``core.spaces.action_reader`` takes it.
 
-    Raises ``InvalidAction`` where it has the wrong type, shape or names; ranges are the reader's business.
+    Raises ``InvalidAction`` if its type, shape or names are wrong; the reader checks ranges.
     """
     match space:
         case Discrete():
@@ -83,9 +82,9 @@ def from_json(space: Space, value: Any) -> Any:  # noqa: ANN401 - a value of any
 
 
 def mismatch(space: Space, value: Any) -> str:  # noqa: ANN401 - a value of any space
-    """Return how a value differs from what its space promises, in a few words; empty where it doesn't.
+    """Return how a value violates its space, in a few words; empty if it doesn't.
 
-    Types, dtypes, shapes and names are held to; the bounds of a Box are not, because simulators overshoot theirs.
+    Types, dtypes, shapes and names are checked; bounds of a Box are not, because simulators exceed them.
     """
     match space:
         case Discrete():
@@ -98,7 +97,7 @@ def mismatch(space: Space, value: Any) -> str:  # noqa: ANN401 - a value of any 
             return _mismatch_of_array(value, space.shape, "int8")
         case Text():
             fits = isinstance(value, str) and len(value) <= space.max_length
-            return "" if fits else f"{value!r} is no text of at most {space.max_length} characters"
+            return "" if fits else f"expected a text of at most {space.max_length} characters, got {value!r}"
         case Tuple() | Dict():
             return _mismatch_of_parts(space, value)
 
@@ -113,9 +112,9 @@ def _mismatch_of_integer(space: Discrete, value: Any) -> str:  # noqa: ANN401 - 
 
 def _mismatch_of_array(value: Any, shape: tuple[int, ...], dtype: str) -> str:  # noqa: ANN401 - anything
     if not isinstance(value, np.ndarray):
-        return f"a {type(value).__name__} stands where an array is due"
+        return f"expected an array, got a {type(value).__name__}"
     if (value.shape, value.dtype.name) != (shape, dtype):
-        return f"an array of shape {value.shape} and {value.dtype.name}, where {shape} and {dtype} is due"
+        return f"expected an array of shape {shape} and {dtype}, got {value.shape} and {value.dtype.name}"
     return ""
 
 
@@ -124,11 +123,13 @@ def _mismatch_of_parts(space: Tuple | Dict, value: Any) -> str:  # noqa: ANN401 
         items = _items(space, value)
     except InvalidAction as error:
         return str(error)
-    named = space.spaces if isinstance(space, Dict) else [(str(place), part) for place, part in enumerate(space.spaces)]
-    found = (
-        f"{name}: {wrong}" for (name, part), item in zip(named, items, strict=True) if (wrong := mismatch(part, item))
+    parts = space.spaces if isinstance(space, Dict) else [(str(place), part) for place, part in enumerate(space.spaces)]
+    problems = (
+        f"{name}: {problem}"
+        for (name, part), item in zip(parts, items, strict=True)
+        if (problem := mismatch(part, item))
     )
-    return next(found, "")
+    return next(problems, "")
 
 
 def _discrete(space: "gymnasium_spaces.Discrete[Any]", labels: tuple[str, ...]) -> Discrete:
@@ -155,7 +156,7 @@ def _integer(value: Any) -> int:  # noqa: ANN401 - JSON
 
 def _text(value: Any) -> str:  # noqa: ANN401 - JSON
     if not isinstance(value, str):
-        raise InvalidAction(f"{value!r} is no text")
+        raise InvalidAction(f"expected a text, got {value!r}")
     return value
 
 
@@ -163,9 +164,9 @@ def _array(value: Any, shape: tuple[int, ...], dtype: str) -> Any:  # noqa: ANN4
     try:
         array = np.asarray(value, dtype=dtype)
     except (TypeError, ValueError) as error:
-        raise InvalidAction(f"{value!r} is no array of numbers") from error
+        raise InvalidAction(f"expected an array of numbers, got {value!r}") from error
     if array.shape != shape:
-        raise InvalidAction(f"{value!r} has shape {array.shape}, and the space has {shape}")
+        raise InvalidAction(f"expected shape {shape}, got {array.shape}: {value!r}")
     return array
 
 
@@ -174,4 +175,4 @@ def _items(space: Tuple | Dict, value: Any) -> list[Any]:  # noqa: ANN401 - JSON
         return list(value)
     if isinstance(space, Dict) and isinstance(value, dict) and value.keys() == dict(space.spaces).keys():
         return [value[name] for name, _ in space.spaces]
-    raise InvalidAction(f"{value!r} has not the parts of the space")
+    raise InvalidAction(f"expected the parts of the space, got {value!r}")

@@ -55,9 +55,9 @@ class _Cases(BaseModel):
 
 
 def read_directory(path: Path, environment: str, gymnasium_id: str = "") -> CaseSet:
-    """Return the cases that a directory holds for one environment; its own folder there goes before files beside it.
+    """Return a directory's cases for an environment, from its own folder if there is one.
 
-    Raises ``UsageError`` where a file is missing, can't be read or is of another environment or split, or where two
+    Raises ``UsageError`` if a file is missing, can't be read or belongs to another environment or split, or if two
     splits share a seed.
     """
     names = (environment, RELEASE_NAMES.get(environment, f"gymnasium/{gymnasium_id or environment}"))
@@ -76,10 +76,7 @@ def _seeds(file: Path, split: Split, names: tuple[str, ...]) -> tuple[int, ...]:
         problem = error.problems[0]
         raise UsageError(f"{file}: {problem.where or 'the file'}: {problem.message}: {_EXPECTED}.") from error
     if document.env and document.env not in names:
-        raise UsageError(
-            f"{file} holds cases of {document.env[:100]!r}; expected a directory whose files are of "
-            f"{' or '.join(names)}."
-        )
+        raise UsageError(f"{file}: expected cases of {' or '.join(names)}, got cases of {document.env[:100]!r}.")
     if document.split and document.split != Path(FILES[split]).stem:
         raise UsageError(f"{file}: expected the split {Path(FILES[split]).stem!r}, got {document.split[:100]!r}.")
     return tuple(case.seed for case in document.cases)

@@ -1,8 +1,8 @@
-"""Applies a world to a simulator: a wrapper between the simulator and whoever plays it.
+"""Applies a world to a simulator, as a wrapper.
 
-Observations go from the simulator through ``drop``, noise and delay; actions go through delay and noise to it. Noise
-and jitter have a stream of their own, seeded by the case and the experiment, so that the simulator draws as ever.
-Physical parameters are drawn once, from ``world_seed``, each from a stream of its own.
+Observations pass through ``drop``, noise and delay; actions pass through delay and noise. Noise and jitter have a
+random stream of their own, seeded by the case and the experiment, so that the simulator's draws don't change. Physical
+parameters are drawn once from ``world_seed``, each from its own stream.
 """
 
 import copy
@@ -27,30 +27,30 @@ from evopolicygym.environments.spaces import from_gymnasium, from_json
 
 Array = NDArray[Any]
 Change = Callable[[Any], Any]
-"""Returns an observation, or an action, that is changed."""
+"""Returns a changed observation or action."""
 CRASHED = "crashed"
 """The key of ``info`` with which highway-env reports a crash."""
 BLOCK = 4096
 """Random numbers that are drawn at once."""
 FREE, BALL = 0, 1
-"""MuJoCo's joints whose position is no number, or not only numbers, within limits."""
+"""MuJoCo's joint types whose positions are not limited numbers."""
 
 
 class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A simulator in a world that is not the standard one."""
+    """A simulator in a world other than the standard one."""
 
     def __init__(self, simulator: "gymnasium.Env[Any, Any]", spec: EnvironmentSpec, world: World, seed: int) -> None:
-        """Draw the world's parameters from ``seed``; raise ``UsageError`` where the simulator has no such thing."""
+        """Draw the world's parameters from ``seed``; raise ``UsageError`` if the simulator lacks one."""
         super().__init__(simulator)
         self._spec, self._world, self._seed = spec, world, seed
-        self._judged = (*spec.reward_components, *((spec.success.key, CRASHED) if spec.success else ()))
+        self._judged_keys = (*spec.reward_components, *((spec.success.key, CRASHED) if spec.success else ()))
         self._random = default_rng()
-        self._parameters = DrawnParameters(simulator.unwrapped, _factors(world, seed), _said(spec, world))
+        self._parameters = DrawnParameters(simulator.unwrapped, _factor_draws(world, seed), _label(spec, world))
         self._parameters.set()
-        self._open()
+        self._build_changes()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode, disturbed by the world's jitter."""
+        """Start an episode, disturbed by the world's jitter."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._parameters.set()
         self._random = default_rng() if seed is None else _stream(f"noise 1|{self._seed}|{seed}")
@@ -59,44 +59,44 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
             observation, info = self._play_random(observation, info, seed, options)
         if jitter.position or jitter.velocity:
             observation = self._disturb(observation)
-        self._open()
+        self._build_changes()
         return self._observe(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:  # noqa: ANN401 - of any space
-        """Play an action, late and noisy as the world has it."""
+        """Play an action with the world's delay and noise."""
         observation, reward, terminated, truncated, info = self.env.step(self._act(action))
-        return self._observe(observation), reward, terminated, truncated, self._shown(info)
+        return self._observe(observation), reward, terminated, truncated, self._judged_info(info)
 
-    def kept(self, meanings: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the meanings of the entries that are left, where there is one for each of a vector's."""
+    def keep_meanings(self, meanings: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the meanings of a vector's remaining entries; all meanings if they don't match a vector."""
         if not self._world.drop or self.env.observation_space.shape != (len(meanings),):
             return meanings
         left_out = {place for entries in self._world.drop for place in parse_entries(entries)[1] or ()}
         return tuple(meaning for place, meaning in enumerate(meanings) if place not in left_out)
 
-    def _shown(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Return what a judge needs of ``info``; the rest may hold what the world hides, and agents read it."""
-        return {name: info[name] for name in self._judged if name in info}
+    def _judged_info(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Return the entries of ``info`` that scoring needs; others may reveal what the world hides from agents."""
+        return {name: info[name] for name in self._judged_keys if name in info}
 
-    def _open(self) -> None:
-        """Make what changes observations and actions, from the simulator's spaces, which a reset may replace."""
-        world, said = self._world, _said(self._spec, self._world)
+    def _build_changes(self) -> None:
+        """Build the changes of observations and actions from the simulator's spaces, which a reset may replace."""
+        world, label = self._world, _label(self._spec, self._world)
         seen, done = self.env.observation_space, self.env.action_space
         changes: list[Change] = []
         if world.drop:
-            keep, seen = _dropped(seen, world, said)
+            keep, seen = _drop_entries(seen, world, label)
             changes.append(keep)
         if world.noise.observation:
-            changes.append(_noise(seen, world.noise.observation, self._random, said))
+            changes.append(_add_noise(seen, world.noise.observation, self._random, label))
         if world.delay.observation:
-            changes.append(_delayed(world.delay.observation))
-        self._observe = _chained(changes)
+            changes.append(_delay(world.delay.observation))
+        self._observe = _chain(changes)
         changes = []
         if world.delay.action:
-            changes.append(_delayed(world.delay.action, self._idle_action()))
+            changes.append(_delay(world.delay.action, self._idle_action()))
         if world.noise.action:
-            changes.append(_action_noise(done, world.noise.action, self._random, said))
-        self._act = _chained(changes)
+            changes.append(_add_action_noise(done, world.noise.action, self._random, label))
+        self._act = _chain(changes)
         self.observation_space, self.action_space = seen, done
 
     def _idle_action(self) -> Any:  # noqa: ANN401 - an action of any space
@@ -105,7 +105,7 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
             return action_reader(space)(from_json(space, self._spec.idle_action))[0]
         except InvalidAction as error:
             raise UsageError(
-                f"{_said(self._spec, self._world)}: delayed actions need an idle action to begin with, and "
+                f"{_label(self._spec, self._world)}: delayed actions need an idle action for the first steps, and "
                 f"{self._spec.name} has none: {error}."
             ) from error
 
@@ -116,7 +116,7 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
         seed: int | None,
         options: dict[str, Any] | None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Play random actions; where they end the episode, begin it again without any."""
+        """Play random actions; if they end the episode, restart it without any."""
         space = from_gymnasium(self.env.action_space)
         for _ in range(int(self._random.integers(self._world.jitter.actions + 1))):
             observation, _, terminated, truncated, info = self.env.step(sample(space, self._random))
@@ -127,12 +127,12 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
     def _disturb(self, _: Any) -> Any:  # noqa: ANN401 - an observation of any space
-        """Move a MuJoCo simulator's positions and velocities; return the observation of where they are then."""
+        """Move a MuJoCo simulator's positions and velocities; return the new observation."""
         simulator: Any = self.unwrapped
         jitter = self._world.jitter
         if not hasattr(simulator, "model") or not hasattr(simulator, "_get_obs"):
             raise UsageError(
-                f"{_said(self._spec, self._world)}: jitter of position and velocity works with MuJoCo's simulators. "
+                f"{_label(self._spec, self._world)}: jitter of position and velocity works with MuJoCo's simulators. "
                 f"With others use jitter = {{ actions = N }}."
             )
         mujoco, model, data = import_module("mujoco"), simulator.model, simulator.data
@@ -149,7 +149,7 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
         return simulator._get_obs()  # noqa: SLF001 - what gymnasium's own reset calls
 
 
-def _said(spec: EnvironmentSpec, world: World) -> str:
+def _label(spec: EnvironmentSpec, world: World) -> str:
     return f"The world {world.name!r} of {spec.name}"
 
 
@@ -158,8 +158,8 @@ def _stream(label: str) -> Generator:
     return default_rng(int.from_bytes(digest, "big"))
 
 
-def _factors(world: World, seed: int) -> Mapping[str, Callable[[int], Array]]:
-    """Return what draws so many values of each parameter."""
+def _factor_draws(world: World, seed: int) -> Mapping[str, Callable[[int], Array]]:
+    """Return a function for each parameter that draws a number of factors."""
 
     def draws(name: str, low: float, high: float) -> Callable[[int], Array]:
         return lambda count: _stream(f"drawn 1|{seed}|{name}").uniform(low, high, count)
@@ -167,63 +167,65 @@ def _factors(world: World, seed: int) -> Mapping[str, Callable[[int], Array]]:
     return {name: draws(name, *ends) for name, ends in world.drawn.items()}
 
 
-def _chained(changes: list[Change]) -> Change:
+def _chain(changes: list[Change]) -> Change:
     match changes:
         case []:
-            return _unchanged
+            return _identity
         case [change]:
             return change
     first, *rest = changes
-    after = _chained(rest)
+    after = _chain(rest)
     return lambda value: after(first(value))
 
 
-def _unchanged(value: Any) -> Any:  # noqa: ANN401 - of any space
+def _identity(value: Any) -> Any:  # noqa: ANN401 - of any space
     return value
 
 
-def _dropped(space: "spaces.Space[Any]", world: World, said: str) -> "tuple[Change, spaces.Space[Any]]":
-    """Return what leaves entries out, and the space of what is left."""
-    whole, parts = set[str](), dict[str, set[int]]()
+def _drop_entries(space: "spaces.Space[Any]", world: World, label: str) -> "tuple[Change, spaces.Space[Any]]":
+    """Return the change that drops entries, and the space of the rest."""
+    dropped, parts = set[str](), dict[str, set[int]]()
     for entries in world.drop:
         key, indices = parse_entries(entries)
         if indices is None:
-            whole.add(key)
+            dropped.add(key)
         else:
             parts.setdefault(key, set()).update(indices)
     if not isinstance(space, spaces.Dict):
-        if whole or parts.keys() - {""}:
-            raise UsageError(f"{said}: invalid drop {world.drop}: the observation has no keys; expected 3 or 3-7.")
-        return _dropped_box(space, parts[""], said)
-    if unknown := sorted((whole | parts.keys()) - space.spaces.keys()):
-        raise UsageError(f"{said}: invalid drop {unknown[0]!r}: expected keys of {', '.join(space.spaces)}.")
-    changed = {key: _dropped_box(space[key], indices, said) for key, indices in parts.items() if key not in whole}
-    left = {key: changed[key][1] if key in changed else part for key, part in space.spaces.items() if key not in whole}
+        if dropped or parts.keys() - {""}:
+            raise UsageError(f"{label}: invalid drop {world.drop}: the observation has no keys; expected 3 or 3-7.")
+        return _drop_from_box(space, parts[""], label)
+    if unknown := sorted((dropped | parts.keys()) - space.spaces.keys()):
+        raise UsageError(f"{label}: invalid drop {unknown[0]!r}: expected keys of {', '.join(space.spaces)}.")
+    changed = {key: _drop_from_box(space[key], indices, label) for key, indices in parts.items() if key not in dropped}
+    left = {
+        key: changed[key][1] if key in changed else part for key, part in space.spaces.items() if key not in dropped
+    }
     if not left:
-        raise UsageError(f"{said}: drop leaves nothing of the observation.")
+        raise UsageError(f"{label}: drop leaves nothing of the observation.")
     changes = {key: change for key, (change, _) in changed.items()}
 
     def keep(value: Mapping[str, Any]) -> dict[str, Any]:
         return {key: changes[key](value[key]) if key in changes else value[key] for key in left}
 
-    return keep, spaces.Dict(OrderedDict(left))  # of another mapping it would sort the keys
+    return keep, spaces.Dict(OrderedDict(left))  # otherwise the keys would be sorted
 
 
-def _dropped_box(space: "spaces.Space[Any]", indices: set[int], said: str) -> "tuple[Change, spaces.Box]":
+def _drop_from_box(space: "spaces.Space[Any]", indices: set[int], label: str) -> "tuple[Change, spaces.Box]":
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-        raise UsageError(f"{said}: drop of numbered entries works with vectors, got {space}.")
+        raise UsageError(f"{label}: drop of numbered entries works with vectors, got {space}.")
     size = space.shape[0]
     if max(indices) >= size:
-        raise UsageError(f"{said}: invalid drop of the entry {max(indices)}: expected 0 to {size - 1}.")
+        raise UsageError(f"{label}: invalid drop of the entry {max(indices)}: expected 0 to {size - 1}.")
     kept = np.array([place for place in range(size) if place not in indices], dtype=np.intp)
     if not len(kept):
-        raise UsageError(f"{said}: drop leaves nothing of the observation.")
+        raise UsageError(f"{label}: drop leaves nothing of the observation.")
     left = spaces.Box(space.low[kept], space.high[kept], dtype=space.dtype)  # type: ignore[arg-type] # a Box's own
     return lambda value: value[kept], left
 
 
-def _delayed(steps: int, first: Any = None) -> Change:  # noqa: ANN401 - of any space
-    """Return what hands out the value of so many steps ago; until then ``first``, or the first value."""
+def _delay(steps: int, first: Any = None) -> Change:  # noqa: ANN401 - of any space
+    """Return a change to the value of ``steps`` steps ago; until then ``first``, or the first value."""
     waiting: deque[Any] = deque()
 
     def change(value: Any) -> Any:  # noqa: ANN401 - of any space
@@ -236,17 +238,17 @@ def _delayed(steps: int, first: Any = None) -> Change:  # noqa: ANN401 - of any 
     return change
 
 
-def _noise(space: "spaces.Space[Any]", spread: Spread, random: Generator, said: str) -> Change:
-    """Return what adds noise to each array of numbers in an observation."""
+def _add_noise(space: "spaces.Space[Any]", spread: Spread, random: Generator, label: str) -> Change:
+    """Return a change that adds noise to each array of numbers in an observation."""
     match space:
         case spaces.Box():
-            return _Gaussian(space, spread, random, said)
+            return _Gaussian(space, spread, random, label)
         case spaces.Dict():
-            changes = {key: _noise(part, spread, random, said) for key, part in _arrays(space)}
+            changes = {key: _add_noise(part, spread, random, label) for key, part in _arrays(space)}
             if changes:
-                return lambda value: {key: changes.get(key, _unchanged)(part) for key, part in value.items()}
+                return lambda value: {key: changes.get(key, _identity)(part) for key, part in value.items()}
     raise UsageError(
-        f"{said}: noise works with observations that are arrays of numbers, or a dict of them, got {space}."
+        f"{label}: noise works with observations that are arrays of numbers, or a dict of them, got {space}."
     )
 
 
@@ -254,15 +256,15 @@ def _arrays(space: spaces.Dict) -> "Iterator[tuple[str, spaces.Space[Any]]]":
     return ((key, part) for key, part in space.spaces.items() if isinstance(part, spaces.Box | spaces.Dict))
 
 
-def _action_noise(space: "spaces.Space[Any]", spread: Spread, random: Generator, said: str) -> Change:
+def _add_action_noise(space: "spaces.Space[Any]", spread: Spread, random: Generator, label: str) -> Change:
     match space:
         case spaces.Box():
-            return _Gaussian(space, spread, random, said)
+            return _Gaussian(space, spread, random, label)
         case spaces.Discrete() if spread.share:
             choices = from_gymnasium(space)
             return lambda value: sample(choices, random) if random.random() < spread.share else value
     raise UsageError(
-        f"{said}: noise of actions works with arrays of numbers, and by its share with choices, got {space}."
+        f"{label}: noise of actions works with arrays of numbers, and by its share with choices, got {space}."
     )
 
 
@@ -271,11 +273,11 @@ class _Gaussian:
 
     __slots__ = ("_block", "_bounds", "_deviation", "_dtype", "_next", "_random", "_whole")
 
-    def __init__(self, space: spaces.Box, spread: Spread, random: Generator, said: str) -> None:
+    def __init__(self, space: spaces.Box, spread: Spread, random: Generator, label: str) -> None:
         self._random, self._dtype = random, np.dtype(space.dtype)
         self._whole = self._dtype.kind in "iu"
         kind = np.dtype(np.float32) if self._dtype == np.float32 else np.dtype(np.float64)
-        self._deviation = _deviation(space, spread, said).astype(kind)
+        self._deviation = _deviation(space, spread, label).astype(kind)
         is_open = np.isinf(space.low).all() and np.isinf(space.high).all()
         self._bounds = None if is_open else (space.low.astype(kind), space.high.astype(kind))
         self._block, self._next = np.empty((0, *space.shape), kind), 0
@@ -297,21 +299,21 @@ class _Gaussian:
         return noisy
 
 
-def _deviation(space: spaces.Box, spread: Spread, said: str) -> NDArray[np.float64]:
+def _deviation(space: spaces.Box, spread: Spread, label: str) -> NDArray[np.float64]:
     """Return the standard deviation of each entry."""
     if not spread.share:
         try:
             deviation: NDArray[np.float64] = np.full(space.shape, spread.absolute, np.float64)
         except ValueError as error:
             raise UsageError(
-                f"{said}: invalid absolute noise: expected one number, or {space.shape} of them, got "
+                f"{label}: invalid absolute noise: expected one number, or {space.shape} of them, got "
                 f"{np.size(spread.absolute)}."
             ) from error
         return deviation
     width: NDArray[np.float64] = space.high.astype(np.float64) - space.low.astype(np.float64)
     if np.isinf(width).any():
         raise UsageError(
-            f"{said}: noise by its share works with entries that have bounds; give it as absolute = NUMBER, or a list "
+            f"{label}: noise by its share works with entries that have bounds; give it as absolute = NUMBER, or a list "
             f"with a number for each entry."
         )
     return width * np.float64(spread.share)
@@ -320,18 +322,18 @@ def _deviation(space: spaces.Box, spread: Spread, said: str) -> NDArray[np.float
 class DrawnParameters:
     """The physical parameters of a simulator that a world draws."""
 
-    def __init__(self, simulator: Any, draws: Mapping[str, Callable[[int], Array]], said: str) -> None:  # noqa: ANN401 - has no common type
+    def __init__(self, simulator: Any, draws: Mapping[str, Callable[[int], Array]], label: str) -> None:  # noqa: ANN401 - has no common type
         self._simulator = simulator
         self._setters: list[Callable[[], None]] = []
-        """Each sets a parameter that a reset may set back."""
+        """Each sets a parameter that a reset may undo."""
         for name, draw in draws.items():
             if not self._draw(name, draw):
-                raise UsageError(f"{said}: {name} can't be drawn, as its simulator has no such parameter.")
+                raise UsageError(f"{label}: {name} can't be drawn, as its simulator has no such parameter.")
         if draws and hasattr(simulator, "model"):
             import_module("mujoco").mj_setConst(simulator.model, simulator.data)
 
     def set(self) -> None:
-        """Set what a reset may have set back."""
+        """Set the parameters that a reset may have undone."""
         for setter in self._setters:
             setter()
 
@@ -386,7 +388,7 @@ _CONSTANTS = {
 
 
 def _multiply_constants(simulator: Any, kind: type, constants: tuple[str, ...], factor: float) -> None:  # noqa: ANN401 - has no common type
-    """Give one simulator a ``step`` with other constants of its module; the module itself stays as it is."""
+    """Give a simulator a ``step`` with other constants of its module; the module stays unchanged."""
     step: Any = kind.__dict__["step"]
     known = {**step.__globals__, **{name: step.__globals__[name] * factor for name in constants}}
     changed = FunctionType(step.__code__, known, step.__name__, step.__defaults__, step.__closure__)
@@ -397,7 +399,7 @@ def _box2d_gravity(simulator: Any, factor: float) -> Callable[[], None] | None: 
     if not hasattr(getattr(simulator, "world", None), "gravity") or not simulator.world.gravity[1]:
         return None
     gravity = simulator.world.gravity[0] * factor, simulator.world.gravity[1] * factor
-    if hasattr(simulator, "gravity"):  # a reset makes another world with it
+    if hasattr(simulator, "gravity"):  # a reset creates a world with it
         simulator.gravity = gravity[1]
 
     def change() -> None:
@@ -416,8 +418,8 @@ def _box2d_wind(simulator: Any, power: float) -> Callable[[], None] | None:  # n
     return change
 
 
-def _of_ego(attribute: str) -> Callable[[Any, float], Callable[[], None] | None]:
-    """Return what multiplies a range of the actions of a vehicle of highway-env, which each reset makes anew."""
+def _ego_setter(attribute: str) -> Callable[[Any, float], Callable[[], None] | None]:
+    """Return a factory of setters for an action range of highway-env's vehicle, which each reset creates anew."""
 
     def setter(simulator: Any, factor: float) -> Callable[[], None] | None:  # noqa: ANN401 - has no common type
         if not hasattr(getattr(simulator, "action_type", None), attribute):
@@ -432,8 +434,8 @@ def _of_ego(attribute: str) -> Callable[[Any, float], Callable[[], None] | None]
     return setter
 
 
-def _of_others(attribute: str) -> Callable[[Any, float], Callable[[], None] | None]:
-    """Return what multiplies a parameter of the other drivers of highway-env, whom each reset makes anew."""
+def _others_setter(attribute: str) -> Callable[[Any, float], Callable[[], None] | None]:
+    """Return a factory of setters for a parameter of highway-env's other drivers, which each reset creates anew."""
 
     def setter(simulator: Any, factor: float) -> Callable[[], None] | None:  # noqa: ANN401 - has no common type
         if not hasattr(simulator, "road") or "other_vehicles_type" not in getattr(simulator, "config", {}):
@@ -452,10 +454,10 @@ def _of_others(attribute: str) -> Callable[[Any, float], Callable[[], None] | No
 _SETTERS: Mapping[str, Callable[[Any, float], Callable[[], None] | None]] = {
     "gravity": _box2d_gravity,
     "wind": _box2d_wind,
-    "acceleration": _of_ego("acceleration_range"),
-    "steering": _of_ego("steering_range"),
-    "driver_acceleration": _of_others("COMFORT_ACC_MAX"),
-    "time_wanted": _of_others("TIME_WANTED"),
-    "distance_wanted": _of_others("DISTANCE_WANTED"),
+    "acceleration": _ego_setter("acceleration_range"),
+    "steering": _ego_setter("steering_range"),
+    "driver_acceleration": _others_setter("COMFORT_ACC_MAX"),
+    "time_wanted": _others_setter("TIME_WANTED"),
+    "distance_wanted": _others_setter("DISTANCE_WANTED"),
 }
-"""Parameters that are attributes of a simulator; each returns what sets it after a reset, or None without such."""
+"""Factories of setters that are called after a reset; each returns None if the simulator has no such parameter."""

@@ -22,7 +22,7 @@ from evopolicygym.sandbox.host import PolicyLibrary
 from evopolicygym.sandbox.packages import policy_library
 
 NO_STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
-"""Error numbers of a full disk."""
+"""Error numbers of storage that is full, read-only or broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class WorkerConfig:
     core: int | None
     """The processor that the worker and its policies are pinned to; None for any."""
     root: Path
-    """A directory of the worker's own, which it makes."""
+    """The worker's directory, which it creates."""
     hang_s: float
-    """Seconds after which a simulator that makes no progress is given up."""
+    """Seconds without progress after which the simulator is killed."""
     pinned: bool = True
-    """Whether policies compute alike on every processor; the worker's own environment settles it for simulators."""
+    """Whether arithmetic of policies is pinned; for simulators, the worker's environment variables pin it."""
     library: PolicyLibrary = field(default_factory=policy_library)
-    """Python of policies and packages that they may import, as the executor has them: a pack's Python lacks them."""
+    """Python of policies and the packages that they may import, from the executor: a pack's Python lacks them."""
     policy_versions: Mapping[str, str] = field(default_factory=dict)
-    """Names of additional distributions that policies may import."""
+    """Versions of additional distributions that policies may import, by name."""
     findings: Mapping[str, str] = field(default_factory=dict)
     """The executor's findings on the worker's machine."""
     interface: InterfaceDraw | None = None
-    """What the interface is drawn from; None for the standard one."""
+    """The key and level from which the interface is drawn; None for the standard interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +74,20 @@ class Play:
     context: PolicyContext
     job: EpisodeJob
     without_policy: bool = False
-    """Whether the anchor plays all of it, as the simulator fails on the policy's actions, which nothing bounds."""
+    """Whether the random anchor plays the whole case, since the simulator fails on the policy's unbounded actions."""
 
 
 class Blame(StrEnum):
-    """Whose fault it is that a worker can't do what it was asked."""
+    """The cause of a fault."""
 
     SIMULATOR = "simulator"
-    """It raised, hung, crashed or answered nonsense."""
+    """It raised, hung, crashed or returned invalid values."""
     SANDBOX = "sandbox"
-    """It can't be made here, or broke by itself."""
+    """It can't be created here, or failed."""
     STORAGE = "storage"
     """The files of an episode could not be written, such as on a full disk."""
     RECORD = "record"
-    """A record to be replayed is inconsistent."""
+    """A recorded episode is inconsistent."""
     USAGE = "usage"
     """The request is invalid: an unknown environment, a missing package."""
 
@@ -103,18 +103,18 @@ ERRORS: dict[Blame, type[EvoPolicyGymError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An error of a worker that is not a policy's failure."""
+    """A worker's error that is not a failure of the policy."""
 
     message: str
     blame: Blame = Blame.SIMULATOR
 
     def error(self, before: str = "") -> EvoPolicyGymError:
-        """Return the error that tells of it, after some words of the caller's."""
+        """Return the error to raise; its message begins with ``before``."""
         return ERRORS[self.blame](before + self.message)
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return what an exception in a worker is called; what is none of ours came from the simulator."""
+    """Return the fault for an exception in a worker; exceptions of other packages come from the simulator."""
     match error:
         case SandboxError():
             return Fault(str(error), Blame.SANDBOX)

@@ -1,4 +1,6 @@
-"""The monitor of one policy process: a thread that drains its output and kills it at its time limits.
+"""Time limits: a monitor thread for each policy process, and a watchdog for the simulator.
+
+The monitor drains the policy's output and kills the policy at its time limits.
 
 The worker's loop reads no clock and polls nothing. It only increments ``beat``, which is odd while the policy's answer
 is awaited. The monitor reads that number twenty times a second.
@@ -6,8 +8,7 @@ is awaited. The monitor reads that number twenty times a second.
 Limits count the policy's own processor time, so that load on the machine costs it nothing. A policy that sleeps or
 blocks uses none: a second limit counts elapsed time without the time in which it was runnable and waited for a
 processor. A policy that gets hardly any processor time is killed as starved, which is not a failure of the policy. The
-kernel counts both times, so that no policy can change them. A hanging simulator is the watchdog's business
-(``rollout/watchdog.py``).
+kernel counts both times, so that no policy can change them.
 """
 
 import fcntl
@@ -26,8 +27,31 @@ from time import monotonic
 from typing import Protocol
 
 from evopolicygym.core.task import Limits
-from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.sandbox.backends.process import THREADS
+
+HANG_S = 300.0
+"""Seconds without progress after which a worker is killed."""
+
+
+class Watchdog:
+    """Kills this worker process unless reset in time.
+
+    It uses the kernel's alarm: a simulator that hangs in native code blocks all Python threads, but can't block the
+    signal. The executor then retries the episode.
+    """
+
+    def __init__(self, hang_s: float) -> None:
+        self._hang_s = hang_s
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    def reset(self) -> None:
+        """Restart the countdown; thread-safe."""
+        signal.setitimer(signal.ITIMER_REAL, self._hang_s)
+
+    def disarm(self) -> None:
+        """Stop the countdown until the next reset."""
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
 
 PROCESS_CLOCK = 2
 """CPUCLOCK_SCHED: the kernel's clock of the processor time of all threads of a process."""
@@ -45,13 +69,13 @@ class ProcessorTime:
         """Total waiting time of each thread, in nanoseconds."""
 
     def used_s(self) -> float:
-        """Return the processor time of all threads in seconds; raise ``OSError`` where the process has ended."""
+        """Return the processor time of all threads in seconds; raise ``OSError`` if it has ended."""
         return time.clock_gettime(self._clock)
 
     def waited_s(self) -> float:
         """Return the seconds that its longest waiting thread waited for a processor since the last call.
 
-        0 where the kernel has no scheduler statistics.
+        0 if the kernel has no scheduler statistics.
         """
         before, self._delays = self._delays, {}
         with suppress(OSError):  # it has ended
@@ -88,7 +112,7 @@ class PolicyMonitor:
 
     def __init__(
         self,
-        awaited: WatchedProcess,
+        process: WatchedProcess,
         handle: int,
         channel: tuple[int, int],
         outputs: tuple[int, int],
@@ -100,7 +124,7 @@ class PolicyMonitor:
 
         ``last_resort`` kills the whole sandbox.
         """
-        self._awaited = awaited
+        self._process = process
         self._handle = handle
         self._questions, self._answers = channel
         self._episode_s = limits.episode_s
@@ -151,7 +175,7 @@ class PolicyMonitor:
                     return
                 if not self._captured[descriptor].take(_read(descriptor)):
                     poll.unregister(descriptor)
-            now, beat = monotonic(), self._awaited.beat
+            now, beat = monotonic(), self._process.beat
             if now - last_tick < TICK_S:
                 continue
             with suppress(OSError, ValueError):  # it has ended
@@ -161,13 +185,13 @@ class PolicyMonitor:
             last_beat, last_tick = beat, now
 
     def _count_threads(self, time: ProcessorTime) -> None:
-        """Kill a process with too many threads, where no cgroup limits them."""
+        """Kill a process with too many threads, in case no cgroup limits them."""
         if time.threads.stat().st_nlink - 2 > THREADS:
             self.crowded = f"it ran more than the {THREADS} threads allowed"
             self.kill()
 
     def _tick(self, time: ProcessorTime, beat: int, passed_s: float, *, is_new: bool) -> None:
-        """Update the clocks ``passed_s`` after the last tick; ``is_new`` where the turn has changed since."""
+        """Update the clocks ``passed_s`` after the last tick; ``is_new`` if the turn has changed since."""
         if self._killed_at:
             if monotonic() - self._killed_at > KILL_GRACE_S:
                 self._last_resort()
@@ -187,7 +211,7 @@ class PolicyMonitor:
         turn.used_s = used_s
 
     def _check_limits(self, used_s: float, turn: "TurnClock") -> None:
-        patience_s, episode_s = self._awaited.patience_s, self._episode_s
+        patience_s, episode_s = self._process.patience_s, self._episode_s
         slept, whole = "it was asleep or blocked and took more than the", "over a whole episode"
         if used_s - turn.used_before_s > patience_s:
             self.timed_out = f"it took more than the {patience_s:g} s of processor time allowed"
@@ -231,7 +255,7 @@ class TurnClock:
 
 
 def process_number(handle: int) -> int:
-    """Return the process number of a pidfd; raise ``OSError`` or ``ValueError`` where it has ended."""
+    """Return the process number of a pidfd; raise ``OSError`` or ``ValueError`` if it has ended."""
     lines = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="utf-8").splitlines()
     return next(int(line[4:]) for line in lines if line.startswith("Pid:"))
 
@@ -265,5 +289,5 @@ class OutputHead:
         return bool(chunk)
 
     def content(self) -> bytes:
-        """Return the kept bytes, with a mark where they were cut."""
+        """Return the kept bytes, followed by a mark if they were cut."""
         return bytes(self._content) + (CUT_MARK if self._cut else b"")

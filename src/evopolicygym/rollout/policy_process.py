@@ -1,7 +1,7 @@
-"""The worker's handle on one policy process: one episode's conversation with untrusted code.
+"""A policy process, as its worker sees it: starts it, exchanges frames with it and ends it.
 
-Nothing that it says is trusted but the bytes of an action, and those only after ``core.spaces.action_reader`` has read
-them. Every way in which it can fail ends in ``PolicyFailed``.
+Its output is untrusted. Actions are used only after ``core.spaces.action_reader`` has validated them. Every failure
+raises ``PolicyFailed``.
 """
 
 import fcntl
@@ -17,13 +17,12 @@ from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import Limits, PolicyContext
 from evopolicygym.core.text import well_formed
-from evopolicygym.rollout.guest import frames, layout
-from evopolicygym.rollout.policy_monitor import PolicyMonitor, ProcessorTime, process_number
-from evopolicygym.rollout.watchdog import Watchdog
+from evopolicygym.rollout.guest import layout
+from evopolicygym.rollout.policy_monitor import PolicyMonitor, ProcessorTime, Watchdog, process_number
 from evopolicygym.rollout.zygote import Child, Zygote
 
 END_GRACE_S = 0.5
-"""Seconds that a policy's process has to flush what it printed, once its pipe is closed."""
+"""Seconds that a policy process has to flush its output once its pipe is closed."""
 PIPE_BYTES = 65_536
 F_SETPIPE_SZ = 1031
 LOAD_STATUSES = {status.value for status in SubmissionStatus} - {"ok", "interrupted"}
@@ -48,7 +47,7 @@ class PolicyOutput:
 
 
 class PolicyProcess:
-    """One policy, from the fork to the end of its one episode."""
+    """One policy process, from the fork to the end of its episode."""
 
     def __init__(
         self,
@@ -64,16 +63,16 @@ class PolicyProcess:
         self._limits = limits
         self.beat, self.patience_s = 1, limits.load_s
         schema_in, schema_out = context.obs_space, context.action_space
-        self.question = bytearray(frames.HEADER.size + layout.size(schema_in, wide=False))
-        """The frame that goes to the policy; an observation written once serves the record too."""
-        self._answer = bytearray(frames.HEADER.size + layout.size(schema_out, wide=True))
-        self.write_observation = layout.bind(schema_in, self.question, frames.HEADER.size, wide=False).write
-        self._read_action = layout.bind(schema_out, self._answer, frames.HEADER.size, wide=True).read
+        self.question = bytearray(layout.HEADER.size + layout.size(schema_in, wide=False))
+        """The frame for the policy; the recorder reads observations from it, too."""
+        self._answer = bytearray(layout.HEADER.size + layout.size(schema_out, wide=True))
+        self.write_observation = layout.bind(schema_in, self.question, layout.HEADER.size, wide=False).write
+        self._read_action = layout.bind(schema_out, self._answer, layout.HEADER.size, wide=True).read
         self._views = [self._answer]
         self._step = 0
         self._time: ProcessorTime | None = None
         self._before_acts_s = 0.0
-        """Processor time that was used when the policy was ready to act."""
+        """Processor time used before the first act, in seconds."""
         setup = {
             "obs_space": schema_in,
             "action_space": schema_out,
@@ -91,7 +90,7 @@ class PolicyProcess:
         pipes = [os.pipe() for _ in range(4)]
         (questions, self._questions), (self._answers, answers), (self._out, out), (self._err, err) = pipes
         if len(self.question) > PIPE_BYTES:
-            with suppress(OSError):  # a user may be refused more room: then writing waits for the policy to read
+            with suppress(OSError):  # the kernel may refuse a larger pipe: then writing waits for the policy to read
                 fcntl.fcntl(self._questions, F_SETPIPE_SZ, len(self.question))
         theirs = (questions, answers, out, err)
         try:
@@ -111,7 +110,7 @@ class PolicyProcess:
 
     @property
     def mean_act_s(self) -> float | None:
-        """Processor time of one act, in seconds, over all so far; None where the process has ended or never acted."""
+        """Processor time of one act, in seconds, on average; None if the process has ended or never acted."""
         if self._time is None or not self._step:
             return None
         try:
@@ -121,13 +120,13 @@ class PolicyProcess:
 
     def wait_until_loaded(self) -> None:
         """Wait until the policy is constructed; raise ``PolicyFailed`` with the submission's status if it can't be."""
-        self._receive(frames.LOADED)
+        self._receive(layout.LOADED)
         self.beat += 1
 
     def reset(self) -> None:
-        """Have the policy reset itself for its episode."""
-        self._ask(frames.RESET, self._limits.reset_s)
-        self._receive(frames.READY)
+        """Have the policy reset for its episode."""
+        self._ask(layout.RESET, self._limits.reset_s)
+        self._receive(layout.READY)
         self.beat += 1
         self.patience_s = self._limits.act_s
         with suppress(OSError, ValueError):  # it has ended, which its next answer shows
@@ -135,25 +134,25 @@ class PolicyProcess:
             self._before_acts_s = self._time.used_s()
 
     def act(self) -> Any:  # noqa: ANN401 - a raw value of the action space
-        """Send the observation that was written into ``question``; return the policy's answer as it came."""
+        """Send the observation in ``question``; return the policy's action, not validated."""
         step = self._step = self._step + 1
         question, answer = self.question, self._answer
-        frames.HEADER.pack_into(question, 0, frames.ACT, step)
+        layout.HEADER.pack_into(question, 0, layout.ACT, step)
         self.beat += 1
         try:
             sent = os.write(self._questions, question)
             received = os.readv(self._answers, self._views)
         except OSError:
-            raise self._failed() from None
+            raise self._failure() from None
         if sent != len(question) or received != len(answer):
             self._receive_rest(sent, received)
-        if frames.HEADER.unpack_from(answer) != (frames.ACTION, step):
-            raise self._failed()
+        if layout.HEADER.unpack_from(answer) != (layout.ACTION, step):
+            raise self._failure()
         self.beat += 1
         return self._read_action()
 
     def end(self) -> PolicyOutput:
-        """End the process and return what it printed."""
+        """End the process and return its output."""
         os.close(self._questions)
         out, err = self._monitor.finish(END_GRACE_S)
         self._zygote.reap(self._child)
@@ -162,84 +161,86 @@ class PolicyProcess:
         return PolicyOutput(out, err)
 
     def _ask(self, kind: int, patience_s: float) -> None:
-        frames.HEADER.pack_into(self.question, 0, kind, 0)
+        layout.HEADER.pack_into(self.question, 0, kind, 0)
         self.patience_s = patience_s
         self.beat += 1
         try:
-            frames.write_whole(self._questions, self.question)
+            layout.write_whole(self._questions, self.question)
         except OSError:
-            raise self._failed() from None
+            raise self._failure() from None
 
     def _receive(self, kind: int) -> None:
         try:
-            frames.read_whole(self._answers, self._answer)
+            layout.read_whole(self._answers, self._answer)
         except (OSError, EOFError):
-            raise self._failed() from None
-        if frames.HEADER.unpack_from(self._answer) != (kind, 0):
-            raise self._failed()
+            raise self._failure() from None
+        if layout.HEADER.unpack_from(self._answer) != (kind, 0):
+            raise self._failure()
 
     def _receive_rest(self, sent: int, received: int) -> None:
-        """Finish an exchange whose frames did not pass in one piece."""
+        """Finish an exchange whose frames were split."""
         if received == 0:
-            raise self._failed()
+            raise self._failure()
         try:
-            frames.write_whole(self._questions, memoryview(self.question)[sent:])
-            frames.read_whole(self._answers, memoryview(self._answer)[received:])
+            layout.write_whole(self._questions, memoryview(self.question)[sent:])
+            layout.read_whole(self._answers, memoryview(self._answer)[received:])
         except (OSError, EOFError):
-            raise self._failed() from None
+            raise self._failure() from None
 
-    def _failed(self) -> PolicyFailed:
-        """Return what went wrong, from the process's own report where there is one, else from how it ended.
+    def _failure(self) -> PolicyFailed:
+        """Return the failure, from the process's report or else from how it ended.
 
-        Raises ``SandboxError`` where the machine gave the process no processor: the case is then played again.
+        Raises ``SandboxError`` if the machine gave the process no processor time: the episode is then retried.
         """
-        report = self._report()
+        report = self._read_report()
         self._monitor.kill()
         if self._monitor.starved:
             raise SandboxError(
-                f"This machine is too busy to play on: {self._doing()}the policy got {self._monitor.starved}. "
+                f"This machine is too busy to play on: {self._stage()}the policy got {self._monitor.starved}. "
                 f"Resume when other programs have ended, or with fewer workers."
             )
         loading, step = self.beat == 1, self.steps_answered
         if self._monitor.timed_out:
-            failure = Failure(FailureReason.TIMEOUT, self._doing() + self._monitor.timed_out, step)
+            failure = Failure(FailureReason.TIMEOUT, self._stage() + self._monitor.timed_out, step)
             return PolicyFailed(failure, SubmissionStatus.INIT_TIMEOUT if loading else None)
         if not report:
             how = self._monitor.crowded or "its process ended or broke the channel"
-            failure = Failure(FailureReason.DIED, self._doing() + how, step)
+            failure = Failure(FailureReason.DIED, self._stage() + how, step)
             return PolicyFailed(failure, SubmissionStatus.INIT_ERROR if loading else None)
-        said = str(report.get("reason"))
-        reason = FailureReason(said) if said in {"error", "invalid_action", "memory"} else FailureReason.ERROR
+        reason_text = str(report.get("reason"))
+        reason = (
+            FailureReason(reason_text) if reason_text in {"error", "invalid_action", "memory"} else FailureReason.ERROR
+        )
         message, trace = (well_formed(str(report.get(name))) for name in ("message", "traceback"))
         failure = Failure(reason, " ".join(message.splitlines())[:500], step, trace[:12_000])
-        status = SubmissionStatus(said) if said in LOAD_STATUSES else SubmissionStatus.INIT_ERROR
+        status = SubmissionStatus(reason_text) if reason_text in LOAD_STATUSES else SubmissionStatus.INIT_ERROR
         return PolicyFailed(failure, status if loading else None)
 
-    def _report(self) -> dict[str, Any]:
-        """Return the process's own report of its failure; empty where it made none or it can't be read."""
-        kind, length = frames.HEADER.unpack_from(self._answer)
-        if kind != frames.FAILED or not 0 < length <= frames.REPORT_LIMIT:
+    def _read_report(self) -> dict[str, Any]:
+        """Return the process's report of its failure; empty if there is none or it can't be read."""
+        kind, length = layout.HEADER.unpack_from(self._answer)
+        if kind != layout.FAILED or not 0 < length <= layout.REPORT_LIMIT:
             return {}
         body = bytearray(length)
         try:
-            frames.read_whole(self._answers, body)
+            layout.read_whole(self._answers, body)
             report = strict_json.decode(bytes(body))
         except (OSError, EOFError, strict_json.NotStrict):
             return {}
         return report if isinstance(report, dict) else {}
 
-    def _doing(self) -> str:
+    def _stage(self) -> str:
         if self.beat == 1:
             return "while loading: "
         return f"in act at step {self.steps_answered}: " if self._step else "in reset: "
 
 
 def load_error(failed: PolicyFailed) -> LoadError:
-    """Return a failure to load as what its submission is shown."""
+    """Return the load error of a submission for a policy's failure."""
     status = failed.status or SubmissionStatus.INIT_ERROR
     return LoadError(status, failed.failure.message, failed.failure.traceback)
 
 
 def ignore_broken_pipes() -> None:
-    """Have a write to a dead policy raise ``BrokenPipeError`` rather than end the worker."""
+    """Make writes to a dead policy raise ``BrokenPipeError`` instead of killing the worker."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

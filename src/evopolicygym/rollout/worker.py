@@ -1,7 +1,7 @@
-"""A worker: a process on one core that owns an environment for one episode at a time, and a zygote for its policies.
+"""A worker: a process on one core that plays one episode at a time and owns the zygotes of its policies.
 
-Started as ``python -P -m evopolicygym.rollout.worker DESCRIPTOR``; obeys its executor over one connection, whose
-messages are pickled words of ours: both ends are trusted, and nothing of an agent's is ever in them but paths.
+It runs as ``python -P -m evopolicygym.rollout.worker DESCRIPTOR`` and serves its executor over one connection. Messages
+are pickled: both ends are trusted, and of agents' files the messages contain only paths.
 """
 
 import gc
@@ -22,8 +22,8 @@ from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.messages import Check, Load, Play, Reply, Request, WorkerConfig, fault_of
+from evopolicygym.rollout.policy_monitor import Watchdog
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ignore_broken_pipes, load_error
-from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, create_worker_dir, install_checkpoint, uses_scipy
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.sandbox.limits import bound_memory
@@ -31,67 +31,67 @@ from evopolicygym.sandbox.overlays import remove_layers
 
 
 class Worker:
-    """Plays what it is given, one episode at a time."""
+    """Plays episodes, one at a time."""
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
         self._watchdog = Watchdog(config.hang_s)
         self._chosen = choose(config.isolation)
-        self._ground = create_worker_dir(config.root, config.limits, config.library)
+        self._worker_dir = create_worker_dir(config.root, config.limits, config.library)
         self._zygotes: dict[tuple[str, ...], Zygote] = {}
         self._zygote = self._zygote_for(LIGHT)
-        """The one that the present checkpoint's policies are forked from."""
-        self._laid: Path | None = None
+        """The zygote of the current checkpoint's policies."""
+        self._installed: Path | None = None
         self._interface: BoundInterface | None = None
-        """None for the standard one, and until it is drawn from the spaces."""
+        """None for the standard interface, and until it is drawn from the spaces."""
 
     def describe(self) -> ExecutorInfo:
-        """Make the environment once and say what was found."""
+        """Create the environment once; return the findings."""
         from evopolicygym.environments.environment import Environment
-        from evopolicygym.environments.simulator_code import simulator_code
-        from evopolicygym.environments.versions import versions
+        from evopolicygym.environments.versions import simulator_code, versions
 
         spec = self._config.spec
         self._watchdog.reset()
         environment = Environment(spec)
         environment.reset(0)
         schemas = to_schema(environment.observation_space), to_schema(environment.action_space)
-        if drawn := self._config.interface:
-            document = draw_interface(drawn.key, drawn.level, *schemas, spec.reward_components)
-            self._interface = shown = BoundInterface.of(document)
-            schemas = to_schema(shown.observation_space), to_schema(shown.action_space)
+        if draw := self._config.interface:
+            document = draw_interface(draw.key, draw.level, *schemas, spec.reward_components)
+            self._interface = interface = BoundInterface.of(document)
+            schemas = to_schema(interface.observation_space), to_schema(interface.action_space)
         seed_bits = environment.seed_bits()
         environment.close()
-        self._zygote.ready()
+        self._zygote.wait_until_ready()
         self._watchdog.disarm()
         gc.collect()
-        gc.freeze()  # so that what is collected after each episode is what the episode left
-        found = {
+        gc.freeze()  # so that the collection after each episode visits only objects of that episode
+        findings = {
             **self._chosen.findings,
             **self._config.findings,
             **arithmetic.findings(),
             "addresses": self._zygote.addresses,
             "case seeds": f"the simulator takes {seed_bits} bits of a case's seed",
         }
-        if (policies := self._ground.library.python.version) != f"{sys.version_info.major}.{sys.version_info.minor}":
-            found["python"] = f"policies run on Python {policies}"
+        policies = self._worker_dir.library.python.version
+        if policies != f"{sys.version_info.major}.{sys.version_info.minor}":
+            findings["python"] = f"policies run on Python {policies}"
         landlock = f"ABI {self._zygote.landlock}" if self._zygote.landlock else "not in this kernel"
         return ExecutorInfo(
             observation_schema=schemas[0],
             action_schema=schemas[1],
             versions={**versions(spec), **self._config.policy_versions},
             isolation=self._chosen.isolation,
-            findings={**found, "landlock": landlock},
-            allowed_imports=self._ground.library.versions,
+            findings={**findings, "landlock": landlock},
+            allowed_imports=self._worker_dir.library.versions,
             simulator_code=simulator_code(spec),
             interface=self._interface.document if self._interface else {},
         )
 
     def answer(self, request: Request) -> Reply:
-        """Do what is asked; a policy's failure is part of the answer, ours is a ``Fault``."""
+        """Handle a request; failures of the policy are part of the reply, other errors are a ``Fault``."""
         self._watchdog.reset()
         try:
-            self._lay(request.checkpoint)
+            self._install(request.checkpoint)
             match request:
                 case Load():
                     return self._load(request)
@@ -100,11 +100,11 @@ class Worker:
                 case Play():
                     return self._play(request)
         except Exception as error:  # noqa: BLE001 - whatever a simulator raises
-            with suppress(OSError):  # the log may lie on the disk that is full
+            with suppress(OSError):  # the log may be on a full disk
                 traceback.print_exc()
             return fault_of(error)
         finally:
-            gc.collect()  # simulators leave cycles, worth megabytes where they draw pictures
+            gc.collect()  # simulators leave reference cycles, of megabytes if they render
             self._watchdog.disarm()
 
     def close(self) -> None:
@@ -112,18 +112,18 @@ class Worker:
         for zygote in self._zygotes.values():
             zygote.close()
 
-    def _lay(self, checkpoint: Path) -> None:
-        if checkpoint != self._laid:
-            self._laid = None
-            install_checkpoint(self._ground, checkpoint)
+    def _install(self, checkpoint: Path) -> None:
+        if checkpoint != self._installed:
+            self._installed = None
+            install_checkpoint(self._worker_dir, checkpoint)
             for zygote in self._zygotes.values():
                 zygote.checkpoint_is_new = True
-            self._zygote = self._zygote_for(SCIENTIFIC if uses_scipy(self._ground.policy) else LIGHT)
-            self._laid = checkpoint
+            self._zygote = self._zygote_for(SCIENTIFIC if uses_scipy(self._worker_dir.policy) else LIGHT)
+            self._installed = checkpoint
 
     def _zygote_for(self, preload: tuple[str, ...]) -> Zygote:
         if preload not in self._zygotes:
-            self._zygotes[preload] = Zygote(self._chosen.backend, self._ground, preload, pinned=self._config.pinned)
+            self._zygotes[preload] = Zygote(self._chosen.backend, self._worker_dir, preload, pinned=self._config.pinned)
         return self._zygotes[preload]
 
     def _load(self, request: Load) -> LoadError | None:
@@ -153,11 +153,11 @@ class Worker:
 
 
 def main(descriptor: int) -> None:
-    """Serve one executor until it hangs up."""
+    """Serve one executor until it closes the connection."""
     ignore_broken_pipes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(descriptor)
-    threading.Thread(target=_die_with, args=(descriptor,), daemon=True).start()
+    threading.Thread(target=_exit_on_hangup, args=(descriptor,), daemon=True).start()
     config: WorkerConfig = connection.recv()
     if config.core is not None:
         os.sched_setaffinity(0, {config.core})
@@ -172,8 +172,8 @@ def main(descriptor: int) -> None:
             connection.send(worker.answer(request))
     except EOFError:
         pass
-    except Exception as error:  # noqa: BLE001 - sent to the executor, which names it
-        if not isinstance(error, UsageError):  # whose words are all that a person needs
+    except Exception as error:  # noqa: BLE001 - sent to the executor, which raises it
+        if not isinstance(error, UsageError):  # whose message is enough
             traceback.print_exc()
         connection.send(fault_of(error))
     finally:
@@ -181,8 +181,8 @@ def main(descriptor: int) -> None:
             worker.close()
 
 
-def _die_with(descriptor: int) -> None:
-    """End this process when the other end hangs up, even in the middle of an episode; the sandbox dies with it."""
+def _exit_on_hangup(descriptor: int) -> None:
+    """Exit when the executor closes the connection, even during an episode; the sandboxes end with this process."""
     poll = select.poll()
     poll.register(descriptor, 0)
     poll.poll()

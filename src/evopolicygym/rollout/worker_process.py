@@ -1,4 +1,4 @@
-"""Starts a worker's process where its environment plays, sandboxed on a pack's Python, and bounds its log."""
+"""Starts workers, on this Python or sandboxed on a pack's Python, and limits the size of their log."""
 
 import json
 import os
@@ -17,15 +17,15 @@ from evopolicygym.environments.description import pack_walls
 from evopolicygym.packs.installation import command
 from evopolicygym.sandbox.bwrap import SimulatorWalls, no_walls
 
-MODULE = "evopolicygym.rollout.worker"
-WALLED = frozenset({AUTO, "bubblewrap"})
-"""Levels at which a pack's simulator has walls."""
+WORKER_MODULE = "evopolicygym.rollout.worker"
+SANDBOXING_BACKENDS = frozenset({AUTO, "bubblewrap"})
+"""Backends with which a pack's simulator is sandboxed."""
 SIGNALLED = 128
 """Added to a signal's number in the exit code of a supervising process."""
 
 
 class WorkerProcess(Protocol):
-    """A process that was started, as ``subprocess`` has it."""
+    """A started process, with the methods of ``subprocess.Popen`` that are used here."""
 
     pid: int
 
@@ -39,77 +39,77 @@ class WorkerProcess(Protocol):
         """Kill it."""
 
 
-class WalledProcess:
-    """A process within walls, which another process of its own watches over."""
+class SandboxedProcess:
+    """A process in a sandbox, with its supervisor outside."""
 
-    def __init__(self, watching: "subprocess.Popen[bytes]", number: int) -> None:
-        """Take the process that watches, and the number of the one within."""
-        self.pid = number
-        self._watching = watching
+    def __init__(self, supervisor: "subprocess.Popen[bytes]", pid: int) -> None:
+        """``pid`` is the number of the process inside."""
+        self.pid = pid
+        self._supervisor = supervisor
         self._code: int | None = None
-        self._handle = os.pidfd_open(number)
+        self._handle = os.pidfd_open(pid)
 
     def poll(self) -> int | None:
         """Return its exit code, negative for a signal; None while it runs."""
-        return self._ended(0.0)
+        return self._wait_for_exit(0.0)
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end and return its exit code; raise ``subprocess.TimeoutExpired``."""
-        code = self._ended(timeout)
+        code = self._wait_for_exit(timeout)
         if code is None:
-            raise subprocess.TimeoutExpired(self._watching.args, timeout or 0.0)
+            raise subprocess.TimeoutExpired(self._supervisor.args, timeout or 0.0)
         return code
 
     def kill(self) -> None:
-        """Kill it; the one that watches ends with it."""
+        """Kill it; the supervisor ends with it."""
         if self._code is None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
-    def _ended(self, timeout: float | None) -> int | None:
+    def _wait_for_exit(self, timeout: float | None) -> int | None:
         if self._code is None:
             poll = select.poll()
             poll.register(self._handle, select.POLLIN)
             if not poll.poll(None if timeout is None else timeout * 1000):
                 return None
             os.close(self._handle)
-            code = self._watching.wait()
+            code = self._supervisor.wait()
             self._code = SIGNALLED - code if code > SIGNALLED else code
         return self._code
 
 
-def walls_of(pack: str, isolation: str, scratch: Path) -> SimulatorWalls | None:
-    """Return the walls of a worker of a pack's own Python, which writes below a directory; None where it is ours."""
+def simulator_sandbox(pack: str, isolation: str, scratch: Path) -> SimulatorWalls | None:
+    """Return the sandbox of a worker on a pack's Python, which writes below ``scratch``; None without a pack."""
     if not pack:
         return None
-    if Isolation.parse(isolation).backend not in WALLED:
+    if Isolation.parse(isolation).backend not in SANDBOXING_BACKENDS:
         return no_walls("only the level bubblewrap has walls for it")
     return pack_walls(pack, scratch)
 
 
-def start(
+def start_worker(
     pack: str, descriptor: int, walls: SimulatorWalls | None, variables: Mapping[str, str], log: IO[bytes]
 ) -> WorkerProcess:
-    """Start a worker that listens on a descriptor and prints into a log; raise ``UsageError`` without its pack."""
-    line = command(pack, MODULE, str(descriptor))
+    """Start a worker that serves ``descriptor`` and prints to ``log``; raise ``UsageError`` if its pack is missing."""
+    line = command(pack, WORKER_MODULE, str(descriptor))
     if not (walls and walls.words):
-        return _started(line, [descriptor], variables, log)
+        return _spawn(line, [descriptor], variables, log)
     ours, theirs = os.pipe()
     with os.fdopen(ours, "rb") as answer:
         try:
             program, *words = walls.words
-            watching = _started(
+            supervisor = _spawn(
                 [program, "--info-fd", str(theirs), *words, *line], [descriptor, theirs], variables, log
             )
         finally:
             os.close(theirs)
-        said = answer.read()
-    with suppress(ProcessLookupError, ValueError):  # it ended at once, which is heard from its connection
-        return WalledProcess(watching, json.loads(said)["child-pid"])
-    return watching
+        info = answer.read()
+    with suppress(ProcessLookupError, ValueError):  # it ended at once, which its closed connection shows
+        return SandboxedProcess(supervisor, json.loads(info)["child-pid"])
+    return supervisor
 
 
-def _started(
+def _spawn(
     line: list[str], inherited: list[int], variables: Mapping[str, str], log: IO[bytes]
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
@@ -117,17 +117,17 @@ def _started(
     )
 
 
-MOST = 16 << 20
-"""Size from which a log is cut, in bytes; checked after each episode."""
-KEPT = 8 << 20
+MAX_LOG_BYTES = 16 << 20
+"""Size above which a log is cut, in bytes; checked after each episode."""
+KEPT_LOG_BYTES = 8 << 20
 """Bytes kept of the log's beginning; later output follows them."""
-MARK = b"\n[log cut here: simulators printed more than is kept]\n"
+CUT_MARK = b"\n[log cut here: simulators printed more than is kept]\n"
 
 
-def bound(log: Path) -> None:
+def truncate_log(log: Path) -> None:
     """Cut a log that is too long; processes may go on appending to it."""
     with suppress(OSError):
-        if log.stat().st_size > MOST:
+        if log.stat().st_size > MAX_LOG_BYTES:
             with regular_file.appender(log) as file:
-                file.truncate(KEPT)
-                file.write(MARK)
+                file.truncate(KEPT_LOG_BYTES)
+                file.write(CUT_MARK)

@@ -1,4 +1,4 @@
-"""The worker's handle on a zygote: starts one in a sandbox, has it fork, and starts another where one dies."""
+"""Starts a zygote in a sandbox, has it fork policy processes, and replaces it if it dies."""
 
 import ctypes
 import json
@@ -20,10 +20,10 @@ from evopolicygym.core.task import Limits
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.guest.zygote import (
     ADDR_NO_RANDOMIZE,
+    COPY,
+    FILE_TIMES,
     FORK,
     FORKED,
-    LAID_AT,
-    LAY,
     MESSAGE_LIMIT,
     PERSONALITY_ONLY_ASK,
     REAP,
@@ -34,95 +34,95 @@ from evopolicygym.sandbox.base import Backend, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.host import PolicyLibrary
 
 LIGHT = ("numpy.random",)
-"""Modules that every zygote loads besides numpy, which loads them lazily."""
+"""Modules that every zygote loads besides numpy, since numpy imports them lazily."""
 SCIENTIFIC = (
     *LIGHT, "scipy.linalg", "scipy.signal", "scipy.optimize", "scipy.spatial", "scipy.interpolate", "scipy.ndimage",
 )  # fmt: skip
-"""What a zygote loads for policies that use scipy: the slow and usual parts. They make each fork and each end of a
-process dearer by some milliseconds, so other policies are forked without them."""
+"""Modules that a zygote loads for policies that use scipy: those that are slow to import and common. They add some
+milliseconds to each fork and exit, so other policies are forked without them."""
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
 LARGEST_CHECKPOINT = 1 << 30
-"""Bytes that are copied of a checkpoint whose run allows no larger one."""
+"""Most bytes of a checkpoint that are copied, whatever its run allows."""
 ANSWER_S = 600.0
-"""Seconds within which a zygote answers, however busy the machine. It runs no untrusted code, so a longer silence means
-that it is broken; one that ended is noticed at once."""
+"""Seconds in which a zygote must answer, however busy the machine. It runs no untrusted code, so a longer silence means
+that it is broken. The end of a zygote is noticed at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
     """A forked policy process."""
 
-    number: int
-    """Its process number as the zygote sees it."""
+    pid: int
+    """Its PID as the zygote sees it."""
     handle: int
     """A pidfd: a signal to it never hits another process."""
 
 
 def create_worker_dir(root: Path, limits: Limits, library: PolicyLibrary) -> WorkerDirectory:
-    """Lay out a worker's directory: the guest's code, links to the library, an empty place for the checkpoint."""
-    ground = WorkerDirectory(root, library, limits)
-    guest = ground.runtime / "guest"
-    for directory in (guest, ground.packages, ground.policy):
-        directory.mkdir(parents=True)
+    """Create a worker's directory: the guest's code, links to packages and an empty directory for the checkpoint."""
+    worker_dir = WorkerDirectory(root, library, limits)
+    guest = worker_dir.runtime / "guest"
+    for place in (guest, worker_dir.packages, worker_dir.policy):
+        place.mkdir(parents=True)
     for source in files("evopolicygym.rollout.guest").iterdir():
         if source.name.endswith(".py"):
             (guest / source.name).write_bytes(source.read_bytes())
-    for name, path in ground.library.paths.items():
-        (ground.packages / name).symlink_to(path)
-    return ground
+    for name, path in worker_dir.library.paths.items():
+        (worker_dir.packages / name).symlink_to(path)
+    return worker_dir
 
 
-def install_checkpoint(ground: WorkerDirectory, checkpoint: Path) -> None:
-    """Put a checkpoint where the policy's process finds it, in place of the one before.
+def install_checkpoint(worker_dir: WorkerDirectory, checkpoint: Path) -> None:
+    """Replace the checkpoint in a worker's directory.
 
-    The copy's times are the same in every episode: those of the checkpoint's files tell when it was submitted. Raises
-    ``RecordError`` where anything but regular files and directories lies in it: what a link names is never copied.
+    All copied files have the same times, since those of the checkpoint show when it was submitted. Links are never
+    followed: raises ``RecordError`` for anything but regular files and directories.
     """
-    for entry in ground.policy.iterdir():
+    for entry in worker_dir.policy.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    for _ in regular_file.below(checkpoint, most=min(ground.limits.checkpoint_mb << 20, LARGEST_CHECKPOINT)):
+    for _ in regular_file.below(checkpoint, most=min(worker_dir.limits.checkpoint_mb << 20, LARGEST_CHECKPOINT)):
         pass
-    shutil.copytree(checkpoint, ground.policy, symlinks=True, copy_function=_copy, dirs_exist_ok=True)
-    for path in (ground.policy, *ground.policy.rglob("*")):
-        os.utime(path, LAID_AT, follow_symlinks=False)
+    shutil.copytree(checkpoint, worker_dir.policy, symlinks=True, copy_function=_copy, dirs_exist_ok=True)
+    for path in (worker_dir.policy, *worker_dir.policy.rglob("*")):
+        os.utime(path, FILE_TIMES, follow_symlinks=False)
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy a regular file, and nothing else that may have come in its place."""
+    """Copy a regular file; raise ``RecordError`` if the path is anything else by now."""
     with regular_file.reader(Path(source)) as read, Path(target).open("xb") as written:
         shutil.copyfileobj(read, written)
     shutil.copymode(source, target, follow_symlinks=False)
 
 
 def uses_scipy(checkpoint: Path) -> bool:
-    """Return whether the word scipy stands anywhere in a checkpoint's Python files; they are not read any further.
+    """Return whether the word scipy occurs in a checkpoint's Python files, which are not parsed.
 
-    A function of the checkpoint alone: which zygote a policy is forked from must tell it nothing of other episodes.
+    The result depends on the checkpoint alone: a policy's zygote must not reveal anything about other episodes.
     """
     return any(b"scipy" in file.read_bytes() for file in checkpoint.rglob("*.py") if file.is_file())
 
 
 class Zygote:
-    """One zygote in one sandbox, started again when it is gone."""
+    """A zygote in a sandbox; it is restarted if it dies."""
 
     def __init__(
-        self, backend: Backend, ground: WorkerDirectory, preload: Sequence[str] = LIGHT, *, pinned: bool = True
+        self, backend: Backend, worker_dir: WorkerDirectory, preload: Sequence[str] = LIGHT, *, pinned: bool = True
     ) -> None:
-        """Start the zygote; it gets ready while the caller does other things. Raises ``SandboxError``.
+        """Start the zygote, which gets ready in the background. Raises ``SandboxError``.
 
-        ``pinned`` says whether its children compute alike on every processor.
+        ``pinned`` sets whether arithmetic of its children is pinned.
         """
         self._variables = {**ENVIRONMENT, **arithmetic.variables(pinned=pinned)}
-        self.ground = ground
+        self._worker_dir = worker_dir
         self._preload = tuple(preload)
         self.landlock = -1
-        """The Landlock ABI version that the zygote found, 0 for none; -1 until it is ready."""
+        """The kernel's Landlock ABI version, 0 for none; -1 until the zygote is ready."""
         self.addresses = ""
-        """In words, whether processes are laid out by chance; empty until it is ready."""
+        """Whether the kernel randomises addresses, as text; empty until the zygote is ready."""
         self.checkpoint_is_new = True
-        """Whether another checkpoint was laid than the zygote knows; set by who lays it."""
+        """Whether a checkpoint was installed that the zygote has not copied yet; set by the worker."""
         self._backend = backend
-        self._inside, self._control = self._start()
+        self._view, self._control = self._start()
 
     def __enter__(self) -> Self:
         return self
@@ -133,16 +133,16 @@ class Zygote:
     @property
     def policy_path(self) -> str:
         """The policy's import root, as its process sees it."""
-        return self._inside.policy_path
+        return self._view.policy_path
 
     def fork(self, setup: Mapping[str, Any], descriptors: Sequence[int]) -> Child:
-        """Have a child forked that lives by ``setup`` (``guest.episode.live``); starts a new zygote if need be."""
+        """Fork a policy process with ``setup`` (``guest.episode.run_policy``); restart the zygote if it has died."""
         message = json.dumps({**setup, "policy_path": self.policy_path}).encode()
         if len(message) > MESSAGE_LIMIT:
-            raise SandboxError(f"A policy's setup of {len(message)} bytes is more than {MESSAGE_LIMIT}.")
+            raise SandboxError(f"Invalid policy setup: expected at most {MESSAGE_LIMIT} bytes, got {len(message)}.")
         try:
             return self._fork(message, descriptors)
-        except OSError:  # it is gone, or was killed with a policy that would not end
+        except OSError:  # it has died, or was killed with a policy that did not end
             self.restart()
         try:
             return self._fork(message, descriptors)
@@ -150,9 +150,9 @@ class Zygote:
             raise SandboxError(f"A policy's zygote ended twice while it forked: {error}.") from error
 
     def _fork(self, message: bytes, descriptors: Sequence[int]) -> Child:
-        self.ready()
-        if self._inside.copies_checkpoint and self.checkpoint_is_new:
-            self._lay()
+        self.wait_until_ready()
+        if self._view.copies_checkpoint and self.checkpoint_is_new:
+            self._send_checkpoint()
         socket.send_fds(self._control, [REQUEST.pack(FORK, 0)], list(descriptors))
         self._control.send(message)
         answer, handles, _, _ = socket.recv_fds(self._control, MESSAGE_LIMIT, 1)
@@ -160,13 +160,13 @@ class Zygote:
             raise ConnectionResetError("the zygote is gone")
         return Child(FORKED.unpack(answer)[0], handles[0])
 
-    def _lay(self) -> None:
-        """Have the zygote copy the checkpoint that was laid; raise ``OSError`` where it is gone or can't."""
-        directory = os.open(self.ground.policy, os.O_RDONLY | os.O_DIRECTORY)
+    def _send_checkpoint(self) -> None:
+        """Have the zygote copy the installed checkpoint; raise ``OSError`` if it can't or has died."""
+        source = os.open(self._worker_dir.policy, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            socket.send_fds(self._control, [REQUEST.pack(LAY, 0)], [directory])
+            socket.send_fds(self._control, [REQUEST.pack(COPY, 0)], [source])
         finally:
-            os.close(directory)
+            os.close(source)
         answer = self._control.recv(MESSAGE_LIMIT)
         if not answer or REAPED.unpack(answer)[0]:
             raise ConnectionResetError("the zygote could not copy the checkpoint")
@@ -175,33 +175,33 @@ class Zygote:
     def reap(self, child: Child) -> int | None:
         """Wait for a child that is dead or dying; return its exit code, negative for a signal, None if unknown."""
         try:
-            self._control.send(REQUEST.pack(REAP, child.number))
+            self._control.send(REQUEST.pack(REAP, child.pid))
             answer = self._control.recv(MESSAGE_LIMIT)
             return int(REAPED.unpack(answer)[0]) if answer else None
         except OSError:
-            self.kill()  # an answer that came late would be taken for the next one's
+            self.kill()  # a late answer would be taken for the answer to the next request
             return None
 
     def kill(self) -> None:
-        """Kill the sandbox and all that is in it."""
-        number = self._inside.process.pid
+        """Kill the sandbox and all its processes."""
+        pid = self._view.process.pid
         with suppress(ProcessLookupError):
-            if os.getpgid(number) == number:  # where there are no namespaces, its children are in its group
-                os.killpg(number, signal.SIGKILL)
-        self._inside.process.kill()
+            if os.getpgid(pid) == pid:  # without namespaces, its children are in its process group
+                os.killpg(pid, signal.SIGKILL)
+        self._view.process.kill()
 
     def restart(self) -> None:
-        """Start a new zygote in place of this one."""
+        """Replace the zygote's process by a new one."""
         self.close()
-        self._inside, self._control = self._start()
+        self._view, self._control = self._start()
 
     def close(self) -> None:
         """Kill the sandbox and wait until it is gone."""
         self._control.close()
         self.kill()
-        self._inside.process.wait()
-        if self._inside.layers is not None:
-            self._inside.layers.close()
+        self._view.process.wait()
+        if self._view.layers is not None:
+            self._view.layers.close()
 
     def _start(self) -> tuple[ZygoteView, socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -209,20 +209,20 @@ class Zygote:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGE_LIMIT)
             ours.settimeout(ANSWER_S)
             with fixed_layout():
-                inside = self._backend.policy_sandbox(self.ground, theirs.fileno(), self._variables)
+                view = self._backend.policy_sandbox(self._worker_dir, theirs.fileno(), self._variables)
         greeting = {
             "preload": self._preload,
-            "confinement": asdict(inside.confinement),
-            "checkpoint": inside.policy_path if inside.copies_checkpoint else "",
+            "confinement": asdict(view.confinement),
+            "checkpoint": view.policy_path if view.copies_checkpoint else "",
         }
-        with suppress(OSError):  # it ended at once, which ``ready`` tells
+        with suppress(OSError):  # it ended at once, which ``wait_until_ready`` reports
             ours.send(json.dumps(greeting).encode())
         self.landlock = -1
         self.checkpoint_is_new = True
-        return inside, ours
+        return view, ours
 
-    def ready(self) -> None:
-        """Wait until the zygote has answered its greeting; raise ``SandboxError`` if it never does."""
+    def wait_until_ready(self) -> None:
+        """Wait until the zygote has answered its greeting; raise ``SandboxError`` if it doesn't."""
         if self.landlock >= 0:
             return
         try:
@@ -232,20 +232,20 @@ class Zygote:
         except OSError as error:
             self.close()
             raise SandboxError(f"A policy's zygote did not start in its sandbox: {error}.") from error
-        found = json.loads(answer)
-        self.landlock, self.addresses = int(found["landlock"]), str(found["addresses"])
+        reply = json.loads(answer)
+        self.landlock, self.addresses = int(reply["landlock"]), str(reply["addresses"])
 
 
 STACK_BYTES = 8 << 20
-"""Fixed limit of the stack, below which the kernel maps libraries."""
+"""Fixed stack limit: the kernel maps libraries below it."""
 
 
 @contextmanager
 def fixed_layout() -> Iterator[None]:
-    """Disable address randomisation for processes that this thread starts meanwhile, where the kernel allows it.
+    """Disable address randomisation for processes that this thread starts in the block, if the kernel allows it.
 
     Python hashes objects by address by default: with random addresses, a policy that iterates over a set of objects
-    would play differently every time.
+    would play differently in every episode.
     """
     libc = ctypes.CDLL(None)
     before, (soft, hard) = libc.personality(PERSONALITY_ONLY_ASK), resource.getrlimit(resource.RLIMIT_STACK)

@@ -17,14 +17,13 @@ from evopolicygym.core.film import Film, RecordedEpisode
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.submission import parse_env_instances
-from evopolicygym.environments.simulator_code import code_of
-from evopolicygym.environments.versions import versions
+from evopolicygym.environments.versions import code_of, versions
 from evopolicygym.packs.installation import installed
 from evopolicygym.records.films import read_film, write_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.trajectories import has_steps
-from evopolicygym.rollout.films.filming import CameraOrder, needed, shoot
+from evopolicygym.rollout.films.filming import CameraOrder, camera_variables, shoot
 from evopolicygym.runs import experiment
 from evopolicygym.runs.preflight import check_simulator, is_pinned
 from evopolicygym.runs.replay import ReplayOptions, open_replay
@@ -93,7 +92,7 @@ def films(
         with suppress(FileNotFoundError):
             for _ in regular_file.below(paths.films, root):  # raises if there is a link
                 pass
-    variables = needed(state.opened.task.environment, pinned=is_pinned(state.opened))
+    variables = camera_variables(state.opened.task.environment, pinned=is_pinned(state.opened))
     builder = job_builder(state, experiment.of_run(root, state.opened))
     with tempfile.TemporaryDirectory(prefix="evopolicygym-film-") as scratch:
         unrecorded = [case for case in missing if not has_steps(_files(paths, options.split, submission, case), root)]

@@ -31,7 +31,7 @@ from evopolicygym.core.run import RunState
 from evopolicygym.core.task import EnvironmentSpec, Memory, PolicyContext, Task, TaskInterface
 from evopolicygym.core.text import now, printable
 from evopolicygym.environments.derived import pack_spec
-from evopolicygym.environments.simulator_code import simulators_of
+from evopolicygym.environments.versions import simulators_of
 from evopolicygym.records import rollback_guard
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.checkpoint import capture

@@ -32,7 +32,7 @@ from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rollback_guard import check_state_dir_writable, create_guard
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.rollout.films.filming import LocalCamera, needed
+from evopolicygym.rollout.films.filming import LocalCamera, camera_variables
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.anchors import measure_world_anchors
 from evopolicygym.runs.config import RunConfig
@@ -81,7 +81,7 @@ def play(
     if directory:
         refuse_occupied(directory)
     if config.task.films:
-        needed(config.task.environment)
+        camera_variables(config.task.environment)
     if config.task.policy_packages:
         refuse_packages(config.task)
     price = resolve_price(config, agent)

@@ -20,7 +20,7 @@ from evopolicygym.core.event import RunOpened
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import Memory
 from evopolicygym.core.text import well_formed
-from evopolicygym.environments.simulator_code import places_of, simulators_of
+from evopolicygym.environments.versions import places_of, simulators_of
 from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths

@@ -38,7 +38,7 @@ class ControlGroup:
 
     directory: Path
 
-    def joined_by(self, program: str, words: Sequence[str]) -> list[str]:
+    def join_command(self, program: str, words: Sequence[str]) -> list[str]:
         """Return the command line of a process that joins, then becomes a program; ``words`` start with its name."""
         return [sys.executable, "-I", "-S", "-c", JOIN, str(self.directory), program, *words]
 
@@ -146,7 +146,9 @@ def _can_be_joined(parent: Path) -> bool:
     trial = ControlGroup(parent / f"{PREFIX}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
         trial.directory.mkdir()
-        return not subprocess.run(trial.joined_by("/bin/true", ["true"]), capture_output=True, check=False).returncode
+        return not subprocess.run(
+            trial.join_command("/bin/true", ["true"]), capture_output=True, check=False
+        ).returncode
     except OSError:
         return False
     finally:

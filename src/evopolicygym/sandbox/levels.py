@@ -59,7 +59,7 @@ def choose(asked: str, lacks: Callable[[SandboxFeature], str] = lacking) -> Chos
 
     ``lacks`` returns why this machine lacks a feature. Raises ``UnknownName`` and ``SandboxError``.
     """
-    isolation = named(asked)
+    isolation = resolve_isolation(asked)
     name, allowed = isolation.backend, isolation.missing
     if name != AUTO:
         return _try_backend(name, _backend(name), allowed, lacks, {"chosen": "asked for by name"})
@@ -73,26 +73,30 @@ def choose(asked: str, lacks: Callable[[SandboxFeature], str] = lacking) -> Chos
     raise SandboxError("No isolation level works here: " + " ".join(refused.values()))
 
 
-def named(asked: str) -> Isolation:
-    """Return the isolation that a text names; raise ``UnknownName`` for an unknown backend or feature."""
+def resolve_isolation(asked: str) -> Isolation:
+    """Parse an isolation; raise ``UnknownName`` for an unknown backend or feature."""
     isolation = Isolation.parse(asked)
     name = isolation.backend
     if name != AUTO and ":" not in name and name not in BACKENDS.names():
         raise UnknownName(BACKENDS.kind, name, [*BACKENDS.names(), AUTO])
-    waivable(isolation.missing)
+    parse_features(isolation.missing)
     return isolation
 
 
-def waivable(features: Collection[str]) -> frozenset[SandboxFeature]:
+def parse_features(features: Collection[str]) -> frozenset[SandboxFeature]:
     """Return the features of these names; raise ``UnknownName`` for an unknown one."""
     if unknown := sorted(set(features) - set(SandboxFeature)):
         raise UnknownName("wall to waive", unknown[0], list(SandboxFeature))
     return frozenset(map(SandboxFeature, features))
 
 
+named, waivable = resolve_isolation, parse_features
+"""Earlier names, for this version."""
+
+
 def guarantees(isolation: str) -> frozenset[Guarantee]:
     """Return the guarantees of the backend of an isolation, given as text."""
-    return _backend(named(isolation).backend).guarantees
+    return _backend(resolve_isolation(isolation).backend).guarantees
 
 
 def program_sandbox(isolation: str) -> ProgramSandbox:
@@ -100,7 +104,7 @@ def program_sandbox(isolation: str) -> ProgramSandbox:
 
     Raises ``SandboxError`` if the backend has no sandbox for programs, unless the isolation allows that.
     """
-    asked = named(isolation)
+    asked = resolve_isolation(isolation)
     name = asked.backend
     backend = _backend(name)
     if isinstance(backend, ProgramBackend):

@@ -171,16 +171,16 @@ class Overlays:
             yield from ("--overlay-src", lower)
         yield from ("--ro-overlay", target)
 
-    def copied(self, source: str, target: str) -> Iterator[str]:
+    def copy_file(self, source: str, target: str) -> Iterator[str]:
         """Yield bwrap's arguments for a copy of a file."""
         copy = self._new() / "file"
         _copy_without_access_time(source, str(copy))
         yield from ("--ro-bind", str(copy), target)
 
-    def shown(self, source: str, target: str) -> Iterator[str]:
+    def show(self, source: str, target: str) -> Iterator[str]:
         """Return bwrap's arguments for an overlay of a directory, or a copy of a file or directory."""
         if not Path(source).is_dir():
-            return self.copied(source, target)
+            return self.copy_file(source, target)
         if not why_shared(source):
             return self.words(source, target)
         copy = self._new() / "directory"

@@ -16,12 +16,16 @@ OF_AN_EXTRA = re.compile(r";.*\bextra\s*==", re.ASCII)
 SUFFIXES = (".py", ".so")
 
 
-def normalised(names: Iterable[str]) -> tuple[str, ...]:
+def normalise_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return normalised names of distributions, without duplicates; raise ``UsageError`` for an invalid name."""
     for name in names:
         if not NAME.fullmatch(name):
             raise UsageError(f"Invalid package {name!r}: expected the name of a distribution, such as pandas.")
     return tuple(sorted({_normalise(name) for name in names}))
+
+
+normalised = normalise_names
+"""Earlier name, for this version."""
 
 
 def policy_library(named: Collection[str] = ()) -> PolicyLibrary:

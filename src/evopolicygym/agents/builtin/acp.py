@@ -17,7 +17,7 @@ from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.sandbox.program.view import launched, python_of
+from evopolicygym.sandbox.program.view import launch_command, python_of
 
 COMMAND, MODEL = "command", "{model}"
 CLIENT = ".acp/client.py"
@@ -109,7 +109,7 @@ def make(config: AgentConfig) -> Agent:
     kind, more = KNOWN.get(Path(words[0]).name, (None, ()))
     wire = str(config.options.get("model_wire", ""))
     tool = AcpTool(
-        (*launched(Path(found)), *words[1:], *more),
+        (*launch_command(Path(found)), *words[1:], *more),
         kind(config.effort) if kind else None,
         ApiFormat(wire) if wire in set(ApiFormat) else ApiFormat.AUTO,
     )

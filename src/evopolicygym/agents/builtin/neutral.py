@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, StopRequested
-from evopolicygym.agents.kit.model_options import chosen_model
+from evopolicygym.agents.kit.model_options import choose_model
 from evopolicygym.agents.kit.neutral_harness.bash_session import BashSession, SandboxTerminated
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, UNREADABLE
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
@@ -119,5 +119,5 @@ class _Conversation:
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent with the model in a config; raise ``UsageError`` or ``MissingExtra``."""
-    upstream, model = chosen_model(config, CONVERSATIONS)
+    upstream, model = choose_model(config, CONVERSATIONS)
     return NeutralAgent(upstream, model, config.effort)

@@ -47,7 +47,7 @@ class Policy:
     def act(self, obs):
         return self._answer(self._policy.act(self._standard_observation(obs)))
 '''
-"""The policy that an interface's reference consists of; it lies beside the modules that it imports."""
+"""The policy file of a reference that plays through an interface; it imports modules of the same directory."""
 
 
 class ReferenceAgent:

@@ -147,11 +147,11 @@ class JudgeClient:
 
     def policy_of(self, submit_id: int) -> dict[str, bytes]:
         """Return the files of a submission's policy, by path in ``system/``."""
-        return _decoded(self._ask(f"/submissions/{submit_id:03d}/policy"))
+        return _decode(self._ask(f"/submissions/{submit_id:03d}/policy"))
 
     def restore(self, submit_id: int) -> dict[str, bytes]:
         """Return the same, and make this submission the parent of the next one."""
-        return _decoded(self._ask(f"/submissions/{submit_id:03d}/restore", {}))
+        return _decode(self._ask(f"/submissions/{submit_id:03d}/restore", {}))
 
     def submit(
         self, indices: Sequence[int] | str, key: str, films: Sequence[int] = (), remarks: Remarks | None = None
@@ -174,7 +174,7 @@ class JudgeClient:
             try:
                 answer = self._ask(path)
             except JudgeUnreachable:
-                answer = {**answer, "summary": self._published(int(answer["submit_id"]))}
+                answer = {**answer, "summary": self._find_publication(int(answer["submit_id"]))}
                 if answer["summary"] is None:
                     raise
         return _summary(int(answer["submit_id"]), summary)
@@ -187,7 +187,7 @@ class JudgeClient:
         """End the run with budget left; raise ``RequestRefused`` if that is not allowed."""
         self._ask("/finish", {})
 
-    def _published(self, submit_id: int) -> dict[str, Any] | None:
+    def _find_publication(self, submit_id: int) -> dict[str, Any] | None:
         """Return a submission's summary in the workspace, if there is one; it is published atomically."""
         file = self._feedback / f"submit_{submit_id:03d}" / "summary.json" if self._feedback else None
         if file is None or not file.is_file():
@@ -233,7 +233,7 @@ def turn(play: Callable[[JudgeClient], str], endpoint: JudgeEndpoint, stop: Even
         return Turn(AgentEnd.CRASHED, str(error))
 
 
-def _decoded(answer: Mapping[str, Any]) -> dict[str, bytes]:
+def _decode(answer: Mapping[str, Any]) -> dict[str, bytes]:
     return {path: base64.b64decode(content) for path, content in answer["files"].items()}
 
 

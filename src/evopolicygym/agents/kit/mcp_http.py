@@ -42,7 +42,7 @@ def serve_http(
     with OutsideAccess(listen, allow_hosts=allow_hosts).open() as access:
         assert access.tcp is not None  # noqa: S101 - for the type checker; ``listen`` is not empty
         url = f"http://{access.host}:{access.tcp.getsockname()[1]}{PATH}"
-        token = _kept_token(workspace / ENVIRONMENT_FILE) or secrets.token_urlsafe(24)
+        token = _read_token(workspace / ENVIRONMENT_FILE) or secrets.token_urlsafe(24)
         file = address_file(workspace / ENVIRONMENT_FILE, {URL: url, TOKEN: token})
         tools = judge_tools(workspace).streamable_http_app(
             streamable_http_path=PATH,
@@ -68,8 +68,8 @@ def serve_http(
         uvicorn.Server(config).run(sockets=[access.tcp])
 
 
-def _kept_token(file: Path) -> str:
-    """Return the token of a server that ran here before; empty where there was none."""
+def _read_token(file: Path) -> str:
+    """Return the token of an earlier server with this file; empty if there was none."""
     with suppress(FileNotFoundError):
         lines = shlex.split(regular_file.read(file, MAX_ENVIRONMENT_FILE).decode("utf-8", "replace"), comments=True)
         return dict(word.split("=", 1) for word in lines if "=" in word).get(TOKEN, "")

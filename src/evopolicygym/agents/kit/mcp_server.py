@@ -174,7 +174,7 @@ class _Tools:
         return self._workspace / "feedback" / f"submit_{submission:03d}"
 
     def _client(self, *words: object) -> str:
-        """Return what the workspace's client prints; raise ``ToolError`` with its message where it fails."""
+        """Return what the workspace's client prints; raise ``ToolError`` with its message if it fails."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("EVOPOLICYGYM_")}
         done = subprocess.run(
             [sys.executable, str(CLIENT), *map(str, words)],

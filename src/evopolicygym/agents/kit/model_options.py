@@ -52,7 +52,7 @@ def upstream_of(config: AgentConfig) -> ModelUpstream | None:
     return upstream
 
 
-def chosen_model(config: AgentConfig, formats: Collection[ApiFormat]) -> tuple[ModelUpstream, str]:
+def choose_model(config: AgentConfig, formats: Collection[ApiFormat]) -> tuple[ModelUpstream, str]:
     """Return a model's server and name, for an agent that supports these API formats.
 
     Raises ``UsageError`` or ``MissingExtra``.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluation, Evaluator, spend
 from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, StopRequested, turn
-from evopolicygym.agents.kit.model_options import chosen_model
+from evopolicygym.agents.kit.model_options import choose_model
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
 from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, MissingExtra, SandboxError
@@ -208,7 +208,7 @@ class ModelSearchAgent:
 
 def make_model_search(config: AgentConfig, library: Library, episodes: int) -> ModelSearchAgent:
     """Return the agent for a library with the same name as the agent; raise ``UsageError`` or ``MissingExtra``."""
-    upstream, model = chosen_model(config, CONVERSATIONS)
+    upstream, model = choose_model(config, CONVERSATIONS)
     if find_spec(config.name) is None:
         raise MissingExtra(f"The agent {config.name!r}", config.name, config.name)
     return ModelSearchAgent(upstream, model, config.effort, episodes, library)

@@ -30,7 +30,7 @@ from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.usage import MOST
-from evopolicygym.sandbox.program.view import launched
+from evopolicygym.sandbox.program.view import launch_command
 
 Event = Mapping[str, Any]
 """A line of JSON that a tool prints."""
@@ -274,7 +274,7 @@ class CommandLineAgent:
         with ModelProxy(self._upstream.within(workspace), workspace.model_log, workspace.report) as model:
             watch = StallWatch(listener, model, judge, self.quiet_s)
             launch = Launch(
-                (*launched(self._program), *self._tool.arguments(task)),
+                (*launch_command(self._program), *self._tool.arguments(task)),
                 self._limits,
                 workspace.home,
                 lambda endpoint: self._equip(workspace.home, endpoint),

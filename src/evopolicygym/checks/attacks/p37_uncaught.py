@@ -9,7 +9,7 @@ import sys
 
 
 def exceptions():
-    closed = sys.modules["guest.frames"].ChannelClosed
+    closed = sys.modules["guest.layout"].ChannelClosed
     return (
         SystemExit(0),
         KeyboardInterrupt(),

@@ -1,5 +1,5 @@
-"""Adapters: modules that a pack imports besides its simulator's, so that ``gymnasium.make`` and ``reset`` do all.
+"""Adapters: modules that packs import besides their simulator's, so that ``gymnasium.make`` and ``reset`` suffice.
 
-Each registers what its simulator does not, or lets the seed of a reset decide the episode where a simulator takes it
-otherwise. An adapter imports its simulator, and is thus imported only by a process that plays its pack.
+An adapter registers environments that its simulator doesn't, or seeds the episode by ``reset`` if the simulator is
+seeded otherwise. It imports its simulator, so only processes that play its pack import it.
 """

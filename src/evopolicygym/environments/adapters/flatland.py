@@ -16,12 +16,13 @@ from gymnasium.envs.registration import register
 
 SEEDS = 2**31
 STEPS = 1000
-"""More than any timetable of these networks has."""
+"""A step limit above that of any timetable of these networks."""
 ACTIONS = 5
 """Nothing, left, ahead, right, stop."""
 NOWHERE = (-1, -1, -1)
 COLUMNS = 12
-"""Of a train: row, column, direction; target's row and column; those where it begins; state, malfunction, two times."""
+"""Columns of a train: row, column, direction; target's row and column; initial row, column, direction; state,
+malfunction, earliest departure, latest arrival."""
 
 
 class Dispatcher(gymnasium.Env[Any, Any]):
@@ -42,7 +43,7 @@ class Dispatcher(gymnasium.Env[Any, Any]):
         self.action_space = spaces.MultiDiscrete([ACTIONS] * trains)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin with the network and the timetable that a seed stands for; without one, any."""
+        """Start with the network and the timetable of a seed, or any without one."""
         super().reset(seed=seed, options=options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

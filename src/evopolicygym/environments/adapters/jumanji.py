@@ -20,32 +20,32 @@ class Game(gymnasium.Env[Any, Any]):
     """A game of Jumanji; the seed of a reset is its random key."""
 
     def __init__(self, game: str) -> None:
-        self._game: Any = copy(_compiled(game))  # its state is its own, its compiled functions are shared
+        self._game: Any = copy(_make_game(game))  # compiled functions are shared, state is not
         self.observation_space = deepcopy(self._game.observation_space)
         self.action_space = deepcopy(self._game.action_space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the game that a seed stands for; without one, the next one."""
+        """Start the game of a seed, or the next one without a seed."""
         super().reset(seed=seed)
         observation, info = self._game.reset(seed=seed, options=options)
-        return _of(self.observation_space, observation), dict(info or {})
+        return _convert(self.observation_space, observation), dict(info or {})
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - as gymnasium's
-        """Play one action; the last step is truncated where more reward could have followed it, else terminated."""
+        """Play one action; the last step is truncated if more reward could have followed, else terminated."""
         observation, reward, discounted, last, info = self._game.step(action)
-        observation = _of(self.observation_space, observation)
+        observation = _convert(self.observation_space, observation)
         return observation, reward, last and not discounted, last and discounted, dict(info or {})
 
     def close(self) -> None:
-        """Free what the game holds."""
+        """Close the game."""
         self._game.close()
 
 
-def _of(space: spaces.Space[Any], value: Any) -> Any:  # noqa: ANN401 - a value of any space
-    """Return a value in the types that its space promises."""
+def _convert(space: spaces.Space[Any], value: Any) -> Any:  # noqa: ANN401 - a value of any space
+    """Return a value with the types of its space."""
     match space:
         case spaces.Dict():
-            return {name: _of(part, value[name]) for name, part in space.items()}
+            return {name: _convert(part, value[name]) for name, part in space.items()}
         case spaces.Discrete():
             return int(value)
         case _:
@@ -53,7 +53,7 @@ def _of(space: spaces.Space[Any], value: Any) -> Any:  # noqa: ANN401 - a value 
 
 
 @cache
-def _compiled(game: str) -> Any:  # noqa: ANN401 - a library without types
+def _make_game(game: str) -> Any:  # noqa: ANN401 - a library without types
     return JumanjiToGymWrapper(jumanji.make(game))
 
 

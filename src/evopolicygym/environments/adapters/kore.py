@@ -1,6 +1,6 @@
 """Kore, a game of Kaggle for two: here one player, against an opponent that Kaggle ships, seeded by a reset.
 
-Kaggle's own loop times its agents by the clock. Here the opponent is a function that is called, and nothing is timed.
+Kaggle's own loop limits the time of its agents. Here the opponent is called as a function, without a time limit.
 """
 
 import random
@@ -15,16 +15,16 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import register
 
-with redirect_stdout(StringIO()):  # it prints which of its games can't be loaded
+with redirect_stdout(StringIO()):  # it prints the games that it can't load
     from kaggle_environments import make
     from kaggle_environments.envs.kore_fleets.kore_fleets import agents
 
 SIZE, STEPS = 21, 400
 SEEDS = 2**31 - 1
-MOST_WRITTEN, MOST_READ = 2048, 16384
+MAX_ACTION, MAX_COURSES = 2048, 16384
 """Characters of an action, and of all courses together."""
 ORDER = re.compile(r"\s*(\d+)\s+(\d+)\s+(SPAWN_\d+|LAUNCH_\d+_[NESWC0-9]+)\s*")
-"""Row and column of a shipyard, and what it is to do."""
+"""Row and column of a shipyard, and its order."""
 
 
 class Match(gymnasium.Env[Any, str]):
@@ -33,7 +33,7 @@ class Match(gymnasium.Env[Any, str]):
     def __init__(self, opponent: str) -> None:
         self._opponent = agents[opponent]
         self._match: Any = None
-        self._chance: tuple[Any, Any] = random.getstate(), np.random.get_state()  # noqa: NPY002 - which the game draws from
+        self._random_state: tuple[Any, Any] = random.getstate(), np.random.get_state()  # noqa: NPY002 - the game draws from it
         whole = np.iinfo(np.int32)
         board: dict[str, spaces.Space[Any]] = {
             "kore": spaces.Box(0.0, np.inf, (SIZE, SIZE), np.float32),
@@ -45,39 +45,39 @@ class Match(gymnasium.Env[Any, str]):
             "shipyard_turns": spaces.Box(0, int(whole.max), (SIZE, SIZE), np.int32),
             "stock": spaces.Box(0.0, np.inf, (2,), np.float32),
             "turn": spaces.Discrete(STEPS),
-            "courses": spaces.Text(MOST_READ, min_length=0),
+            "courses": spaces.Text(MAX_COURSES, min_length=0),
         }
         self.observation_space = spaces.Dict(board)
-        self.action_space = spaces.Text(MOST_WRITTEN, min_length=0)
+        self.action_space = spaces.Text(MAX_ACTION, min_length=0)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the match that a seed stands for; without one, any."""
+        """Start the match of a seed, or any match without one."""
         super().reset(seed=seed, options=options)
-        drawn = int(self.np_random.integers(1, SEEDS))
-        with self._own_chance():
-            self._match = make("kore_fleets", configuration={"randomSeed": drawn}, debug=False)
+        match_seed = int(self.np_random.integers(1, SEEDS))
+        with self._own_random_state():
+            self._match = make("kore_fleets", configuration={"randomSeed": match_seed}, debug=False)
             self._match.reset(2)
         return self._observation(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - as gymnasium's
-        """Play one turn; lines of the action that are no orders of one's own shipyards are left out."""
-        with self._own_chance():
-            theirs = self._opponent(self._seen_by(1), self._match.configuration)
-            self._match.step([self._orders(str(action)), theirs])
+        """Play one turn; lines that are not orders for own shipyards are ignored."""
+        with self._own_random_state():
+            reply = self._opponent(self._player_view(1), self._match.configuration)
+            self._match.step([self._orders(str(action)), reply])
         done = bool(self._match.done)
         won = done and _reward(self._match.state[0]) > _reward(self._match.state[1])
         return self._observation(), float(won), done, False, {"won": won}
 
     def _orders(self, text: str) -> dict[str, str]:
         own = {found[0]: name for name, found in self._players()[0][1].items()}
-        asked = (ORDER.fullmatch(line) for line in text.splitlines())
-        placed = ((int(order[1]) * SIZE + int(order[2]), order[3]) for order in asked if order)
-        return {own[place]: order for place, order in placed if place in own}
+        matches = (ORDER.fullmatch(line) for line in text.splitlines())
+        orders = ((int(order[1]) * SIZE + int(order[2]), order[3]) for order in matches if order)
+        return {own[place]: order for place, order in orders if place in own}
 
     def _players(self) -> Any:  # noqa: ANN401 - a library without types
         return self._match.state[0].observation.players
 
-    def _seen_by(self, player: int) -> Any:  # noqa: ANN401 - a library without types
+    def _player_view(self, player: int) -> Any:  # noqa: ANN401 - a library without types
         seen = self._match.state[player].observation
         shared = self._match.state[0].observation
         return type(seen)(**{**shared, **seen, "player": player})
@@ -101,19 +101,19 @@ class Match(gymnasium.Env[Any, str]):
             **{name: array.reshape(SIZE, SIZE) for name, array in board.items()},
             "stock": np.array([player[0] for player in shared.players], np.float32),
             "turn": min(int(shared.step), STEPS - 1),
-            "courses": "\n".join(courses)[:MOST_READ],
+            "courses": "\n".join(courses)[:MAX_COURSES],
         }
 
     @contextmanager
-    def _own_chance(self) -> Iterator[None]:
-        """Have the game draw from its own random numbers, whatever else of this process draws from Python's."""
+    def _own_random_state(self) -> Iterator[None]:
+        """Let the game draw from a random state of its own, independent of other code in this process."""
         before = random.getstate(), np.random.get_state()  # noqa: NPY002 - as above
-        random.setstate(self._chance[0])
-        np.random.set_state(self._chance[1])  # noqa: NPY002 - as above
+        random.setstate(self._random_state[0])
+        np.random.set_state(self._random_state[1])  # noqa: NPY002 - as above
         try:
             yield
         finally:
-            self._chance = random.getstate(), np.random.get_state()  # noqa: NPY002 - as above
+            self._random_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - as above
             random.setstate(before[0])
             np.random.set_state(before[1])  # noqa: NPY002 - as above
 

@@ -1,7 +1,7 @@
 """Meta-World, whose ids ignore the seed of a reset: here it places the object and the goal.
 
-Every one of the benchmark's tasks is registered as ``Meta-World/<task>``, with its goal in the observation, and
-``Meta-World/MT10``, which is only registered as a vector of environments, as one that plays any of the ten.
+Each of the benchmark's tasks is registered as ``Meta-World/<task>``, with its goal in the observation. MT10, which is
+registered as a vector environment only, becomes an environment that plays any of the ten: ``Meta-World/MT10``.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ from gymnasium.envs.registration import register, registry
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS, ALL_V3_ENVIRONMENTS_GOAL_OBSERVABLE, MT10_V3
 
 MAX_STEPS = 500
-"""The benchmark's."""
+"""The benchmark's step limit."""
 TEN = tuple(MT10_V3)
 
 
-def one_task(task: str, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
+def make_task(task: str, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
     """Return the environment of a task, such as ``pick-place-v3``."""
     make = ALL_V3_ENVIRONMENTS_GOAL_OBSERVABLE[f"{task}-goal-observable"]
     return SeededScene(make(seed=0, render_mode=render_mode))
@@ -31,7 +31,7 @@ class SeededScene(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.observation_space = scene.sawyer_observation_space  # the environment's own hides the goal
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the episode that a seed stands for; without one, the next one."""
+        """Start the episode of a seed, or the next one without a seed."""
         scene: Any = self.unwrapped
         scene.seeded_rand_vec = True
         scene._freeze_rand_vec = False  # noqa: SLF001 - no other way to have more than one goal
@@ -48,7 +48,7 @@ class AnyOfTen(gymnasium.Env[Any, Any]):
 
     def __init__(self, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
-        self._task = one_task(TEN[0], render_mode)
+        self._task = make_task(TEN[0], render_mode)
         self.metadata = self._task.metadata
         self._index = 0
         size = int(np.prod(self._task.observation_space.shape or ())) + len(TEN)
@@ -56,12 +56,12 @@ class AnyOfTen(gymnasium.Env[Any, Any]):
         self.action_space = self._task.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the episode that a seed stands for, of a task that it decides too."""
+        """Start the episode of a seed, which also selects the task."""
         super().reset(seed=seed)
         index = int(self.np_random.integers(len(TEN)))
         if index != self._index:
             self._task.close()
-            self._task, self._index = one_task(TEN[index], self.render_mode), index
+            self._task, self._index = make_task(TEN[index], self.render_mode), index
         observation, info = self._task.reset(seed=int(self.np_random.integers(2**31)), options=options)
         return self._with_index(observation), info
 
@@ -71,11 +71,11 @@ class AnyOfTen(gymnasium.Env[Any, Any]):
         return self._with_index(observation), *rest
 
     def render(self) -> Any:  # noqa: ANN401 - as gymnasium's
-        """Draw the task."""
+        """Render the task."""
         return self._task.render()
 
     def close(self) -> None:
-        """Free the simulator."""
+        """Close the simulator."""
         self._task.close()
 
     def _with_index(self, observation: Any) -> Any:  # noqa: ANN401 - as gymnasium's
@@ -86,7 +86,7 @@ class AnyOfTen(gymnasium.Env[Any, Any]):
 
 def _register_all() -> None:
     for task in ALL_V3_ENVIRONMENTS:
-        name = f"{__name__}:{one_task.__name__}"
+        name = f"{__name__}:{make_task.__name__}"
         register(f"Meta-World/{task}", name, max_episode_steps=MAX_STEPS, kwargs={"task": task})
     ten = registry["Meta-World/MT10"]
     ten.entry_point = f"{__name__}:{AnyOfTen.__name__}"

@@ -1,7 +1,7 @@
-"""Procgen, whose games take the seed of a level when they are made: here the seed of a reset is that of the level.
+"""Procgen, whose games take a level's seed at creation: here the seed of a reset is the level's.
 
-A game plays on in a next level by itself, so that each reset makes it anew. Every game is ``procgen/<game>``, in the
-distribution of levels that it is called by: hard.
+A game continues with another level by itself, so each reset creates it anew. Every game is ``procgen/<game>``, with the
+level distribution ``hard``.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from procgen_gym.env import ENV_NAMES, KEY_COMBOS, ProcgenEnv
 
 LEVELS = 1 << 31
 IDLE = KEY_COMBOS.index(())
-"""The place of the action that presses no key."""
+"""The index of the action that presses no key."""
 
 
 class Game(gymnasium.Env[Any, int]):
@@ -22,22 +22,22 @@ class Game(gymnasium.Env[Any, int]):
     def __init__(self, game: str, render_mode: str | None = None) -> None:
         self._game, self.render_mode = game, render_mode
         self._level: Any = None
-        made: Any = ProcgenEnv(game)
+        sample: Any = ProcgenEnv(game)
         self.metadata, self.observation_space, self.action_space = (
-            made.metadata,
-            made.observation_space,
-            made.action_space,
+            sample.metadata,
+            sample.observation_space,
+            sample.action_space,
         )
-        made.close()
+        sample.close()
 
     def get_action_meanings(self) -> list[str]:
         """Return the names of the keys that each action presses."""
         return ["+".join(key.lower() for key in keys) or "noop" for keys in KEY_COMBOS]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the level that a seed stands for; without one, any."""
+        """Start the level of a seed, or any level without one."""
         if seed is not None and seed >= LEVELS:
-            raise ValueError(f"Invalid seed {seed}: expected less than {LEVELS}, as many levels as there are.")
+            raise ValueError(f"Invalid seed {seed}: expected less than {LEVELS}, the number of levels.")
         super().reset(seed=seed, options=options)
         level = int(self.np_random.integers(LEVELS)) if seed is None else seed
         self.close()
@@ -53,16 +53,16 @@ class Game(gymnasium.Env[Any, int]):
         return observation.copy(), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - as gymnasium's
-        """Play one action; what is observed at the end belongs to a level that nobody plays."""
+        """Play one action; the last observation belongs to the next level, which is not played."""
         observation, reward, terminated, truncated, info = self._level.step(int(action))
         return observation.copy(), reward, terminated, truncated, info
 
     def render(self) -> Any:  # noqa: ANN401 - as gymnasium's
-        """Draw the game."""
+        """Render the game."""
         return np.array(self._level.render())
 
     def close(self) -> None:
-        """Free what the game holds."""
+        """Close the game."""
         if self._level is not None:
             self._level.close()
             self._level = None

@@ -1,7 +1,7 @@
-"""Simglucose, whose patients are made one by one: here the seed of a reset draws a patient, a day's meals and noise.
+"""Simglucose, whose patients are created one by one: here the seed of a reset draws a patient, meals and noise.
 
-What is paid is ours: simglucose's own reward compares only two samples. A score of 100 is a day in the range of
-glucose that medicine aims at, and -100 one far out of it.
+The reward is ours, since simglucose's compares only two samples: a return of 100 is a day within the target range of
+glucose, and -100 a day far outside.
 """
 
 from datetime import datetime, timedelta
@@ -19,17 +19,17 @@ from simglucose.simulation.env import T1DSimEnv
 from simglucose.simulation.scenario_gen import RandomScenario
 
 STEPS = 480
-"""Of three minutes each: a day."""
+"""A day, in steps of three minutes."""
 PATIENTS = 30
 """Ten adolescents, ten adults, ten children."""
 SENSOR, PUMP = "Dexcom", "Insulet"
-MIDNIGHT = datetime(2018, 1, 1)  # noqa: DTZ001 - of no place
+MIDNIGHT = datetime(2018, 1, 1)  # noqa: DTZ001 - without a time zone
 LOW, HIGH = 70.0, 180.0
-"""Milligrams a decilitre: within these a step is paid."""
+"""The rewarded range, in milligrams per decilitre."""
 VERY_LOW, VERY_HIGH = 54.0, 250.0
-"""Beyond these it costs as much."""
-MOST_INSULIN = 5.0
-"""Units in a step."""
+"""Limits beyond which a step has a penalty of the same size."""
+MAX_INSULIN = 5.0
+"""Most units of insulin in a step."""
 SEEDS = 2**31
 
 
@@ -37,38 +37,38 @@ class Day(gymnasium.Env[Any, Any]):
     """A day of a patient with diabetes of the first type, whose pump is to keep glucose in its range."""
 
     observation_space = spaces.Box(0.0, 1000.0, (4,), np.float32)
-    action_space = spaces.Box(0.0, MOST_INSULIN, (1,), np.float32)
+    action_space = spaces.Box(0.0, MAX_INSULIN, (1,), np.float32)
 
     def __init__(self) -> None:
         self._day: Any = None
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the day that a seed stands for; without one, any."""
+        """Start the day of a seed, or any day without one."""
         super().reset(seed=seed, options=options)
-        of_patient, of_meals, of_sensor = map(int, self.np_random.integers(SEEDS, size=3))
+        patient_seed, meal_seed, sensor_seed = map(int, self.np_random.integers(SEEDS, size=3))
         number = 1 + int(self.np_random.integers(PATIENTS))
         self._day = T1DSimEnv(
-            T1DPatient.withID(number, random_init_bg=True, seed=of_patient),
-            CGMSensor.withName(SENSOR, seed=of_sensor),
+            T1DPatient.withID(number, random_init_bg=True, seed=patient_seed),
+            CGMSensor.withName(SENSOR, seed=sensor_seed),
             InsulinPump.withName(PUMP),
-            RandomScenario(MIDNIGHT, seed=of_meals),
+            RandomScenario(MIDNIGHT, seed=meal_seed),
         )
         self._steps = 0
         return self._observation(self._day.reset().observation.CGM, 0.0, 0.0), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - as gymnasium's
-        """Give insulin for three minutes; a patient who is lost early has lost the rest of the day too."""
-        units, minutes = float(np.clip(action, 0.0, MOST_INSULIN)[0]), self._day.sample_time
-        found = self._day.step(Action(basal=units / minutes, bolus=0.0))
+        """Give insulin for three minutes; if the day ends early, the remaining steps count as penalties."""
+        units, minutes = float(np.clip(action, 0.0, MAX_INSULIN)[0]), self._day.sample_time
+        result = self._day.step(Action(basal=units / minutes, bolus=0.0))
         self._steps += 1
-        glucose = float(found.info["bg"])
-        left = STEPS - self._steps if found.done else 0
-        reward = (self._worth(glucose) - left) * 100.0 / STEPS
-        seen = self._observation(found.observation.CGM, float(found.info["meal"]) * minutes, units)
-        return seen, reward, bool(found.done), self._steps >= STEPS, {"glucose": glucose}
+        glucose = float(result.info["bg"])
+        left = STEPS - self._steps if result.done else 0
+        reward = (self._step_reward(glucose) - left) * 100.0 / STEPS
+        observation = self._observation(result.observation.CGM, float(result.info["meal"]) * minutes, units)
+        return observation, reward, bool(result.done), self._steps >= STEPS, {"glucose": glucose}
 
-    def _worth(self, glucose: float) -> int:
+    def _step_reward(self, glucose: float) -> int:
         if LOW <= glucose <= HIGH:
             return 1
         return 0 if VERY_LOW <= glucose <= VERY_HIGH else -1

@@ -14,13 +14,12 @@ from evopolicygym.environments.versions import provider
 
 @dataclass(frozen=True, slots=True)
 class FastSimulator:
-    """A class to play instead of a registered one."""
+    """A faster class for a registered one."""
 
     entry_point: str
     """``module:class``, as gymnasium registers it."""
     compared_with: Mapping[str, str]
-    """Distributions that settle its bits, with their versions: the code that it stands in for, and what computes or
-    draws for both."""
+    """Versions of the distributions on which its results depend: the original code and its libraries."""
 
 
 _HERE = "evopolicygym.environments.fast"
@@ -36,12 +35,12 @@ FAST_SIMULATORS = {
     "minigrid.envs:KeyCorridorEnv": FastSimulator(f"{_HERE}.minigrid:KeyCorridorEnv", _MINIGRID),
     "minigrid.envs:ObstructedMaze_Full_V1": FastSimulator(f"{_HERE}.minigrid:ObstructedMazeEnv", _MINIGRID),
 }
-"""By the entry point that is registered."""
+"""Fast simulators by registered entry point."""
 
 
 @cache
 def entry_point(registered: str) -> str:
-    """Return what to play for a registered entry point: its fast simulator where one is to be used, else itself."""
+    """Return the fast simulator for a registered entry point, or the entry point itself if there is none."""
     fast = FAST_SIMULATORS.get(registered)
     if fast is None or not all(_is_installed(*item) for item in fast.compared_with.items()):
         return registered
@@ -49,7 +48,7 @@ def entry_point(registered: str) -> str:
 
 
 def _is_installed(distribution: str, compared: str) -> bool:
-    """Return whether a distribution is here in the version that was compared, its files not replaced by another's."""
+    """Return whether a distribution is installed in the compared version, and its files weren't overwritten."""
     try:
         return provider(distribution) == distribution and version(distribution) == compared
     except PackageNotFoundError:

@@ -1,8 +1,7 @@
-"""car_racing, which leaves out of a frame what lies out of sight.
+"""car_racing with frames that skip pieces out of sight.
 
-For every frame, the simulator turns each of some 700 pieces of grass and road about the car, one after the other, and
-draws those that are in the window or near it. Here, pieces whose surrounding circle doesn't touch the window are left
-out before; the simulator draws the others, in its own order.
+For every frame, the simulator rotates each of some 700 pieces of grass and road and draws those in or near the window.
+Here, pieces whose bounding circle doesn't touch the window are skipped; the simulator draws the others in its order.
 """
 
 from collections.abc import Sequence
@@ -13,11 +12,11 @@ from gymnasium.envs.box2d import car_racing as original
 
 _Points = Sequence[tuple[float, float]]
 _MARGIN = 4.0
-"""Pixels by which the circles are made larger: lines are blurred by one, and corners moved to the pixel's."""
+"""Pixels by which the circles are enlarged: lines are blurred by one, and corners are rounded to pixels."""
 
 
 class _Pieces:
-    """Polygons of the plane, and the circle around each."""
+    """Polygons with their bounding circles."""
 
     def __init__(self, polygons: Sequence[_Points]) -> None:
         self.polygons = [[(point[0], point[1]) for point in polygon] for polygon in polygons]
@@ -26,20 +25,20 @@ class _Pieces:
         self._radii = np.linalg.norm(corners - self._centers[:, None], axis=2).max(axis=1, initial=0.0)
 
     def in_sight(self, zoom: float, translation: tuple[float, float], angle: float) -> list[int]:
-        """Return which pieces the window may show, as turned by an angle, rad, stretched and moved, pixels."""
-        x, y = (self._centers @ _turn(angle) * zoom + np.asarray(translation)).T
+        """Return the pieces that the window may show after rotation (rad), zoom and translation (pixels)."""
+        x, y = (self._centers @ _rotation(angle) * zoom + np.asarray(translation)).T
         reach = self._radii * zoom + _MARGIN
         across = (x >= -reach) & (x <= original.WINDOW_W + reach)
         return list(np.flatnonzero(across & (y >= -reach) & (y <= original.WINDOW_H + reach)))
 
 
 class CarRacing(original.CarRacing):
-    """Gymnasium's, with frames of what is in sight."""
+    """Gymnasium's environment with frames of the pieces in sight."""
 
     surf: Any
     _road: _Pieces
     _road_of: object = None
-    """The list that ``_road`` was made from; a reset makes a new one."""
+    """The list that ``_road`` was built from; a reset creates a new one."""
 
     def _render_road(self, zoom: float, translation: tuple[float, float], angle: float) -> None:
         draw: Any = self._draw_colored_polygon
@@ -53,21 +52,21 @@ class CarRacing(original.CarRacing):
         if self._road_of is not self.road_poly:
             self._road, self._road_of = _Pieces([polygon for polygon, _ in self.road_poly]), self.road_poly
         for index in self._road.in_sight(*window):
-            color = [int(part) for part in self.road_poly[index][1]]  # it changes where the car has been
+            color = [int(part) for part in self.road_poly[index][1]]  # visited pieces change their colour
             draw(self.surf, self._road.polygons[index], color, *window)
 
 
-def _turn(angle: float) -> Any:  # noqa: ANN401 - an array
-    """Return the matrix that turns row vectors by an angle, rad."""
+def _rotation(angle: float) -> Any:  # noqa: ANN401 - an array
+    """Return the matrix that rotates row vectors by an angle in radians."""
     cosine, sine = np.cos(angle), np.sin(angle)
     return np.array([[cosine, sine], [-sine, cosine]])
 
 
 def _shows_field_only(zoom: float, translation: tuple[float, float], angle: float) -> bool:
-    """Return whether every corner of the window, made larger by the margin, lies within the field."""
+    """Return whether the window, enlarged by the margin, is within the field."""
     across = (-_MARGIN, original.WINDOW_W + _MARGIN)
     corners = np.array([(x, y) for x in across for y in (-_MARGIN, original.WINDOW_H + _MARGIN)])
-    places = (corners - np.asarray(translation)) / zoom @ _turn(-angle)
+    places = (corners - np.asarray(translation)) / zoom @ _rotation(-angle)
     return bool(np.abs(places).max() < original.PLAYFIELD)
 
 

@@ -1,4 +1,4 @@
-"""parking and roundabout, with quicker observations and a quicker search for the lane that a vehicle is on."""
+"""parking and roundabout with faster observations and a faster search for a vehicle's lane."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,13 +12,13 @@ from highway_env.road.road import RoadNetwork
 
 
 class ParkingEnv(OriginalParking):  # type: ignore[misc] # highway-env has no types
-    """highway-env's, which observes the vehicle four times a step and measures 28 lanes three times."""
+    """highway-env's environment, which observes the vehicle four times a step and measures 28 lanes three times."""
 
     def define_spaces(self) -> None:
-        """Set spaces and what observes them."""
+        """Set spaces and observation types."""
         super().define_spaces()
-        without_tables(self.observation_type)
-        without_tables(self.observation_type_parking)
+        replace_observation(self.observation_type)
+        replace_observation(self.observation_type_parking)
 
     def _create_road(self, *size: int) -> None:
         super()._create_road(*size)
@@ -26,24 +26,24 @@ class ParkingEnv(OriginalParking):  # type: ignore[misc] # highway-env has no ty
 
 
 class RoundaboutEnv(OriginalRoundabout):  # type: ignore[misc] # highway-env has no types
-    """highway-env's, which measures 32 lanes for each vehicle fifteen times a step."""
+    """The environment of highway-env, which measures 32 lanes for each vehicle fifteen times a step."""
 
     def define_spaces(self) -> None:
-        """Set spaces and what observes them."""
+        """Set spaces and observation types."""
         super().define_spaces()
-        without_tables(self.observation_type)
+        replace_observation(self.observation_type)
 
     def _make_road(self) -> None:
         super()._make_road()
         self.road.network = MeasuredNetwork(self.road.network)
 
 
-_BLUR = 1e-6
-"""Metres, far above what rounding can make of a distance."""
+_TOLERANCE = 1e-6
+"""In metres; far above rounding errors of distances."""
 
 
 class MeasuredNetwork(RoadNetwork):  # type: ignore[misc] # highway-env has no types
-    """A network whose lanes stay as they are, with what is needed to measure all distances at once."""
+    """A network of fixed lanes that measures all distances at once."""
 
     def __init__(self, network: Any) -> None:  # noqa: ANN401 - highway-env has no types
         super().__init__()
@@ -65,14 +65,14 @@ class MeasuredNetwork(RoadNetwork):  # type: ignore[misc] # highway-env has no t
         distances = np.empty(len(self._lanes))
         for group in (self._straight, self._circular):
             distances[group.places] = group.distances(position, heading)
-        nearest = np.flatnonzero(distances <= distances.min() + _BLUR)
+        nearest = np.flatnonzero(distances <= distances.min() + _TOLERANCE)
         if len(nearest) == 1:
             return self._indices[nearest[0]]
         return super().get_closest_lane_index(position, heading)
 
 
 class _StraightLanes:
-    """Straight lanes, and those that wave about a straight line."""
+    """Straight lanes and sine lanes."""
 
     def __init__(self, lanes: list[Any]) -> None:
         self.places = [place for place, lane in enumerate(lanes) if type(lane) in {StraightLane, SineLane}]
@@ -92,7 +92,7 @@ class _StraightLanes:
         along, aside = (away * self._directions).sum(axis=1), (away * self._laterals).sum(axis=1)
         wave = self._pulsations * along + self._phases
         headings = self._headings + np.arctan(self._amplitudes * self._pulsations * np.cos(wave))
-        return _weighted(along, aside - self._amplitudes * np.sin(wave), self._lengths, heading - headings)
+        return _lane_distance(along, aside - self._amplitudes * np.sin(wave), self._lengths, heading - headings)
 
 
 class _CircularLanes:
@@ -110,32 +110,32 @@ class _CircularLanes:
     def distances(self, position: Any, heading: float) -> Any:  # noqa: ANN401 - arrays
         """Return each lane's ``distance_with_heading``."""
         away = position - self._centers
-        turned = _wrapped(np.arctan2(away[:, 1], away[:, 0]) - self._phases)
+        turned = _wrap_angle(np.arctan2(away[:, 1], away[:, 0]) - self._phases)
         aside = self._directions * (self._radii - np.hypot(away[:, 0], away[:, 1]))
         headings = self._phases + turned + np.pi / 2 * self._directions
-        return _weighted(self._directions * turned * self._radii, aside, self._lengths, heading - headings)
+        return _lane_distance(self._directions * turned * self._radii, aside, self._lengths, heading - headings)
 
 
-def _weighted(along: Any, aside: Any, lengths: Any, turned: Any) -> Any:  # noqa: ANN401 - arrays
+def _lane_distance(along: Any, aside: Any, lengths: Any, turned: Any) -> Any:  # noqa: ANN401 - arrays
     """Return metres aside, metres before a lane's start or past its end, and radians turned away, all added."""
-    return np.abs(aside) + np.maximum(along - lengths, 0) + np.maximum(-along, 0) + np.abs(_wrapped(turned))
+    return np.abs(aside) + np.maximum(along - lengths, 0) + np.maximum(-along, 0) + np.abs(_wrap_angle(turned))
 
 
-def _wrapped(angle: Any) -> Any:  # noqa: ANN401 - an array
+def _wrap_angle(angle: Any) -> Any:  # noqa: ANN401 - an array
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
-def without_tables(observed: Any) -> None:  # noqa: ANN401 - highway-env has no types
-    """Make an observation of highway-env one of those below, where there is one."""
-    if standing_in := _STAND_INS.get(type(observed)):
-        observed.__class__ = standing_in
+def replace_observation(observed: Any) -> None:  # noqa: ANN401 - highway-env has no types
+    """Replace the class of an observation type by its faster one, if there is one."""
+    if replacement := _REPLACEMENTS.get(type(observed)):
+        observed.__class__ = replacement
 
 
 class KinematicObservation(original.KinematicObservation):  # type: ignore[misc] # highway-env has no types
     """A row for each vehicle near."""
 
     def observe(self) -> Any:  # noqa: ANN401 - an array of its space
-        """Return features by vehicle, the observer's own first; rows of zeros where there are fewer vehicles."""
+        """Return features by vehicle, the observer's own first; rows of zeros if there are fewer vehicles."""
         if not self.env.road:
             return np.zeros(self.space().shape)
         others = self.env.road.close_objects_to(
@@ -182,7 +182,7 @@ def _features(seen: dict[str, float], features: Sequence[str]) -> Any:  # noqa: 
     return np.array([seen[feature] for feature in features])
 
 
-_STAND_INS = {
+_REPLACEMENTS = {
     original.KinematicObservation: KinematicObservation,
     original.KinematicsGoalObservation: KinematicsGoalObservation,
 }

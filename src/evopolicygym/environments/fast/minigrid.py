@@ -1,8 +1,7 @@
-"""The MiniGrid four, whose view is looked up in a list and not cut out, turned and copied cell by cell.
+"""MiniGrid's environments with the agent's view by table lookup.
 
-For every step, minigrid makes a grid of the cells in front of the agent, turns it by a quarter up to four times, each
-time into a new grid, and writes what is visible into an array, cell by cell. Here, which cell of the world stands where
-in the view is worked out once, by minigrid's own turning, and then looked up.
+At every step, minigrid cuts out a grid, rotates it up to four times, each time into a new grid, and encodes the visible
+cells one by one. Here, the position of each cell in the view is computed once, by minigrid's rotation, and looked up.
 """
 
 from functools import cache
@@ -22,16 +21,16 @@ _WALL = Wall()
 """The cell beyond the edges of the world."""
 
 
-class _LookedUpView:
+class _TableView:
     """The agent's view by table lookup."""
 
     def gen_obs(self: Any) -> dict[str, Any]:
         """Return the view, (columns, rows, 3) uint8 from minigrid's codes, the direction and the mission."""
         size = self.agent_view_size
         left, top, _, _ = self.get_view_exts()
-        ahead = _square(self.grid, left, top, size)
-        view = [ahead[place] for place in _turned(size, self.agent_dir)]
-        seen = [True] * (size * size) if self.see_through_walls else _seen(view, size)
+        ahead = _cut_square(self.grid, left, top, size)
+        view = [ahead[place] for place in _view_cells(size, self.agent_dir)]
+        seen = [True] * (size * size) if self.see_through_walls else _visible(view, size)
         view[size * (size - 1) + size // 2] = self.carrying
         codes = [
             (_EMPTY if cell is None else cell.encode()) if visible else _UNSEEN
@@ -42,8 +41,8 @@ class _LookedUpView:
         return {"image": image, "direction": self.agent_dir, "mission": self.mission}
 
 
-def _square(grid: Grid, left: int, top: int, size: int) -> list[WorldObj | None]:
-    """Return a square's cells, row by row, with walls where it reaches over the world's edges."""
+def _cut_square(grid: Grid, left: int, top: int, size: int) -> list[WorldObj | None]:
+    """Return a square's cells, row by row, with walls beyond the world's edges."""
     before, behind = max(0, -left), max(0, left + size - grid.width)
     cells: list[WorldObj | None] = []
     for row in range(top, top + size):
@@ -56,17 +55,17 @@ def _square(grid: Grid, left: int, top: int, size: int) -> list[WorldObj | None]
 
 
 @cache
-def _turned(size: int, direction: int) -> list[int]:
-    """Return which cell of a square stands at each place of the view of an agent that looks in a direction."""
+def _view_cells(size: int, direction: int) -> list[int]:
+    """Return the index in the square of each cell of the view of an agent that faces a direction."""
     grid: Any = Grid(size, size)
-    grid.grid = list(range(size * size))  # places, where a world's objects would be
+    grid.grid = list(range(size * size))  # indices instead of a world's objects
     for _ in range(direction + 1):
         grid = grid.rotate_left()
     return list(grid.grid)
 
 
-def _seen(view: list[WorldObj | None], size: int) -> list[bool]:
-    """Return which places light reaches from the agent's, the middle of the last row: row by row away from it."""
+def _visible(view: list[WorldObj | None], size: int) -> list[bool]:
+    """Return which cells are visible from the agent's, the middle of the last row."""
     opaque = [cell is not None and not cell.see_behind() for cell in view]
     seen = [False] * len(view)
     seen[size * (size - 1) + size // 2] = True
@@ -84,17 +83,17 @@ def _seen(view: list[WorldObj | None], size: int) -> list[bool]:
     return seen
 
 
-class DoorKeyEnv(_LookedUpView, OriginalDoorKey):
-    """minigrid's, with its view looked up."""
+class DoorKeyEnv(_TableView, OriginalDoorKey):
+    """The environment of minigrid with a faster view."""
 
 
-class KeyCorridorEnv(_LookedUpView, OriginalKeyCorridor):
-    """minigrid's, with its view looked up."""
+class KeyCorridorEnv(_TableView, OriginalKeyCorridor):
+    """The environment of minigrid with a faster view."""
 
 
-class FourRoomsEnv(_LookedUpView, OriginalFourRooms):
-    """minigrid's, with its view looked up."""
+class FourRoomsEnv(_TableView, OriginalFourRooms):
+    """The environment of minigrid with a faster view."""
 
 
-class ObstructedMazeEnv(_LookedUpView, OriginalObstructedMaze):
-    """minigrid's, with its view looked up."""
+class ObstructedMazeEnv(_TableView, OriginalObstructedMaze):
+    """The environment of minigrid with a faster view."""

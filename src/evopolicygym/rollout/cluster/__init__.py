@@ -1,1 +1,1 @@
-"""Playing on other machines: what a node is, what it is sent, and whether it computes the same."""
+"""Playing on the nodes of a cluster."""

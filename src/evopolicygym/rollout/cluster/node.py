@@ -1,32 +1,77 @@
 """A cluster node: a local executor with one worker, which receives and returns bytes.
 
-A checkpoint arrives as bytes and is unpacked in a scratch directory; an episode's files are returned as bytes. This
-module imports no cluster software. No result depends on what a node stores: if it is lost, its cases are played on
-another.
+Checkpoints are sent to nodes, and files of episodes are returned, as archives: directories as bytes. This module
+imports no cluster software. No result depends on the state of a node: if it is lost, its cases are played on another.
 """
 
 import fcntl
+import hashlib
 import os
 import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from evopolicygym.core.errors import EvoPolicyGymError, SandboxError
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError, SandboxError
 from evopolicygym.core.interface import InterfaceDraw
 from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
-from evopolicygym.rollout import cores
-from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
-from evopolicygym.rollout.executor import ExecutorConfig
+from evopolicygym.records import atomic
+from evopolicygym.records.checkpoints import checkpoint_name
+from evopolicygym.rollout.executor import Claim, ExecutorConfig, claim
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.messages import fault_of
 from evopolicygym.version import __version__
+
+Archive = Mapping[str, bytes | None]
+"""Contents by POSIX path, parents first; None for a directory."""
+
+
+def pack(directory: Path) -> dict[str, bytes | None]:
+    """Return a directory's files and directories; raise ``RecordError`` if it contains anything else."""
+    return {path.relative_to(directory).as_posix(): _content(path, directory) for path in sorted(directory.rglob("*"))}
+
+
+def _content(path: Path, directory: Path) -> bytes | None:
+    is_directory = path.is_dir() and not path.is_symlink()
+    return None if is_directory else regular_file.read(path, regular_file.MOST_FILE, directory)
+
+
+def archive_name(archive: Archive) -> str:
+    """Return the name of a checkpoint, which depends on its content alone (``records/checkpoints.py``)."""
+    files = {path: content for path, content in archive.items() if content is not None}
+    return checkpoint_name(
+        {path: (len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()}
+    )
+
+
+def unpack(archive: Archive, directory: Path) -> None:
+    """Replace a directory with the content of an archive, atomically.
+
+    Raises ``RecordError`` for a path that leads out of the directory.
+    """
+    temporary = directory.with_name(f"{directory.name}.{atomic.TEMP_SUFFIX}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    for path, content in archive.items():
+        relative = PurePosixPath(path)
+        if relative.is_absolute() or ".." in relative.parts:
+            raise RecordError(f"Invalid path {path!r} in an archive: expected a path inside its directory.")
+        target = temporary / relative
+        if content is None:
+            target.mkdir(parents=True, exist_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+    shutil.rmtree(directory, ignore_errors=True)
+    atomic.disk.rename(temporary, directory)
+
 
 SCRATCH = "evopolicygym-node-"
 """Prefix of a node's scratch directory."""
@@ -42,7 +87,7 @@ OUTPUT_LIMIT = 8192
 class NodeDescription:
     """A node's description of itself."""
 
-    grounds: ExecutorInfo
+    info: ExecutorInfo
     version: str
     """Version of this package."""
     process: int
@@ -58,10 +103,10 @@ class NodeReply:
     files: Archive = field(default_factory=dict)
     """Files of an episode, if its job requests them."""
     repeated: Sequence[str] = ()
-    """Why the case was played again."""
+    """The reason of each failed attempt at the case."""
     error: EvoPolicyGymError | None = None
     """The error raised instead of an answer."""
-    said: bytes = b""
+    output: bytes = b""
     """Output of simulators and sandboxes, cut at a limit."""
 
 
@@ -83,7 +128,7 @@ class Node:
         self._token = token
         self._task = spec, limits, isolation
         self._pinned, self._policy_packages, self._interface = pinned, policy_packages, interface
-        self._claim = cores.Claim(None)
+        self._claim = Claim(None)
         self._executor: LocalExecutor | None = None
         self._scratch = Path()
         self._log_read = 0
@@ -91,7 +136,7 @@ class Node:
     def open(self) -> NodeReply:
         """Start the worker; return this machine's description."""
         sweep()
-        self._scratch, self._claim = _scratch(self._token), cores.claim()
+        self._scratch, self._claim = _create_scratch(self._token), claim()
         repeated: list[str] = []
         with self._replying(repeated) as replies:
             log = self._scratch / "simulators.log"
@@ -102,16 +147,16 @@ class Node:
                 interface=self._interface,
             )
             self._executor = LocalExecutor(config, [self._claim.core])
-            grounds = self._executor.grounds
-            here = NodeDescription(grounds, __version__, os.getpid(), self._claim.core)
-            replies.append(NodeReply(here, said=self._new_output()))
+            info = self._executor.grounds
+            here = NodeDescription(info, __version__, os.getpid(), self._claim.core)
+            replies.append(NodeReply(here, output=self._new_output()))
         return replies[0]
 
     def take(self, name: str, checkpoint: Archive) -> None:
         """Replace the checkpoint; raise ``SandboxError`` if its content doesn't match its name."""
-        came = name_of(checkpoint)
-        if came != name:
-            raise SandboxError(f"Checkpoint {name[:16]} came to {platform.node()} as {came[:16]}.")
+        actual = archive_name(checkpoint)
+        if actual != name:
+            raise SandboxError(f"Checkpoint {name[:16]} actual to {platform.node()} as {actual[:16]}.")
         shutil.rmtree(self._scratch / "checkpoints", ignore_errors=True)
         unpack(checkpoint, self._checkpoint(name))
 
@@ -119,7 +164,7 @@ class Node:
         """Construct the policy once; return why it can't be constructed, or None."""
         with self._replying([]) as replies:
             replies.append(
-                NodeReply(self._open_executor().load(self._checkpoint(name), context), said=self._new_output())
+                NodeReply(self._open_executor().load(self._checkpoint(name), context), output=self._new_output())
             )
         return replies[0]
 
@@ -127,7 +172,7 @@ class Node:
         """Construct the policy once and have it act once; return the trial."""
         with self._replying([]) as replies:
             replies.append(
-                NodeReply(self._open_executor().check(self._checkpoint(name), context), said=self._new_output())
+                NodeReply(self._open_executor().check(self._checkpoint(name), context), output=self._new_output())
             )
         return replies[0]
 
@@ -142,7 +187,7 @@ class Node:
             )
             episode = dict(played)[here]
             replies.append(
-                NodeReply(episode, pack(directory) if job.directory else {}, repeated, said=self._new_output())
+                NodeReply(episode, pack(directory) if job.directory else {}, repeated, output=self._new_output())
             )
         return replies[0]
 
@@ -161,13 +206,13 @@ class Node:
         try:
             yield replies
         except EvoPolicyGymError as error:
-            replies.append(NodeReply(repeated=repeated, error=error, said=self._new_output()))
+            replies.append(NodeReply(repeated=repeated, error=error, output=self._new_output()))
         except OSError as error:
-            replies.append(NodeReply(repeated=repeated, error=fault_of(error).error(), said=self._new_output()))
+            replies.append(NodeReply(repeated=repeated, error=fault_of(error).error(), output=self._new_output()))
 
     def _open_executor(self) -> LocalExecutor:
         if self._executor is None:
-            raise SandboxError("The node was not opened before it was used.")
+            raise SandboxError("The node was used before it was opened.")
         return self._executor
 
     def _checkpoint(self, name: str) -> Path:
@@ -179,20 +224,20 @@ class Node:
             return b""
         with log.open("rb") as file:
             file.seek(self._log_read)
-            said = file.read(OUTPUT_LIMIT)
+            output = file.read(OUTPUT_LIMIT)
             self._log_read = file.seek(0, os.SEEK_END)
-        return said
+        return output
 
 
 def sweep(killed: Sequence[str] = ()) -> None:
     """Remove scratch directories of ended processes; wait for those that are being ``killed``, given by token."""
     until = time.monotonic() + SWEEP_WAIT_S
     for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH}{os.getuid()}-*"):
-        while not _removed(path) and path.name.split("-")[3] in killed and time.monotonic() < until:
+        while not _try_remove(path) and path.name.split("-")[3] in killed and time.monotonic() < until:
             time.sleep(0.05)
 
 
-def _removed(path: Path) -> bool:
+def _try_remove(path: Path) -> bool:
     with suppress(OSError), (path / LOCK).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)
@@ -203,12 +248,12 @@ _locks: list[int] = []
 """Descriptors of this process's locks, which are released when it ends."""
 
 
-def _scratch(token: str = "") -> Path:
+def _create_scratch(token: str = "") -> Path:
     """Create this process's scratch directory, locked before it gets its final name, so that ``sweep`` leaves it."""
-    beside = Path(tempfile.mkdtemp(prefix=f".{SCRATCH}"))
-    lock = os.open(beside / LOCK, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{SCRATCH}"))
+    lock = os.open(temporary / LOCK, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     _locks.append(lock)
-    path = beside.with_name(f"{SCRATCH}{os.getuid()}-{token}-{beside.name[len(SCRATCH) + 1 :]}")
-    beside.rename(path)
+    path = temporary.with_name(f"{SCRATCH}{os.getuid()}-{token}-{temporary.name[len(SCRATCH) + 1 :]}")
+    temporary.rename(path)
     return path

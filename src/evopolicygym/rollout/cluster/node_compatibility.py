@@ -15,29 +15,29 @@ HOW_CHOSEN = ("chosen", "not ")
 
 def incompatibilities(ours: ExecutorInfo, theirs: ExecutorInfo) -> list[str]:
     """Return how a node differs from the driver, in words; an empty list if they are compatible."""
-    found = list(_unequal("", ours.versions, theirs.versions))
+    differences = list(_differences("", ours.versions, theirs.versions))
     code = other_code(ours.simulator_code, theirs.simulator_code)
-    found += [f"code of {item.module}: {item.there} instead of {item.here}" for item in code]
+    differences += [f"code of {item.module}: {item.there} instead of {item.here}" for item in code]
     if ours.isolation != theirs.isolation:
-        found.append(f"isolation level {theirs.isolation} instead of {ours.isolation}")
-    found += _unequal("sandbox: ", _enforced(ours), _enforced(theirs))
+        differences.append(f"isolation level {theirs.isolation} instead of {ours.isolation}")
+    differences += _differences("sandbox: ", _sandbox_findings(ours), _sandbox_findings(theirs))
     imports = [
         dict(allowed_import.split("==", 1) for allowed_import in place.allowed_imports) for place in (ours, theirs)
     ]
-    found += _unequal("a policy's ", *imports)
+    differences += _differences("a policy's ", *imports)
     if (ours.observation_schema, ours.action_schema) != (theirs.observation_schema, theirs.action_schema):
-        found.append("other spaces of the environment")
-    return found
+        differences.append("other spaces of the environment")
+    return differences
 
 
-def _enforced(grounds: ExecutorInfo) -> dict[str, str]:
+def _sandbox_findings(grounds: ExecutorInfo) -> dict[str, str]:
     return {name: text for name, text in grounds.findings.items() if not name.startswith((*HOW_CHOSEN, PROCESSOR))}
 
 
-def _unequal(before: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
+def _differences(prefix: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name):
-            yield f"{before}{name} {theirs.get(name, 'absent')} instead of {ours.get(name, 'absent')}"
+            yield f"{prefix}{name} {theirs.get(name, 'absent')} instead of {ours.get(name, 'absent')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +61,27 @@ def check_nodes(name: str, packages: Iterable[str], ours: PackState, nodes: Mapp
 
     Versions of Python, gymnasium, numpy and ``packages`` are compared.
     """
-    wrong = [
-        f"{node} {why}" for node, there in nodes.items() if (why := _why_unlike(packages, ours.versions or {}, there))
+    problems = [
+        f"{node} {problem}"
+        for node, state in nodes.items()
+        if (problem := _pack_problem(packages, ours.versions or {}, state))
     ]
-    if wrong:
+    if problems:
         raise NodeError(
-            f"{len(wrong)} of {len(nodes)} nodes can't play the pack {name!r} as the driver does: {'; '.join(wrong)}. "
-            f"On such a node, evopolicygym packs install {name} installs it; nodes that share a file system may share "
-            f"one data directory by XDG_DATA_HOME."
+            f"{len(problems)} of {len(nodes)} nodes can't play the pack {name!r} as the driver does: "
+            f"{'; '.join(problems)}. Run on each of them: evopolicygym packs install {name}. Nodes that share a file "
+            f"system can share one data directory through XDG_DATA_HOME."
         )
 
 
-def _why_unlike(packages: Iterable[str], ours: Mapping[str, str], there: PackState) -> str:
-    if there.versions is None:
-        return f"lacks it (in {there.directory})"
-    others = "; ".join(_others(packages, ours, there.versions))
-    return f"has other versions of it: {others}" if others else ""
+def _pack_problem(packages: Iterable[str], ours: Mapping[str, str], state: PackState) -> str:
+    if state.versions is None:
+        return f"lacks it (in {state.directory})"
+    versions = "; ".join(_version_differences(packages, ours, state.versions))
+    return f"has other versions of it: {versions}" if versions else ""
 
 
-def _others(packages: Iterable[str], ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
+def _version_differences(packages: Iterable[str], ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
     for package in dict.fromkeys(("python", "gymnasium", "numpy", *packages)):
         if ours.get(package) != theirs.get(package):
             yield f"{package} {theirs.get(package, 'absent')} instead of {ours.get(package, 'absent')}"

@@ -39,7 +39,7 @@ class Machine:
 
 
 @contextmanager
-def connected(address: str, processors: int | None) -> Iterator[None]:
+def cluster_connection(address: str, processors: int | None) -> Iterator[None]:
     """Connect to a cluster; an empty address starts one on this machine with the given number of processors.
 
     Raises ``UsageError`` if there is no cluster at the address, ``NodeError`` if it is incompatible.
@@ -77,11 +77,11 @@ _local_directories: list[str] = []
 
 
 def _connect(address: str, processors: int | None) -> str | None:
-    """Connect unless this process is connected; return the local cluster's directory, None if already connected."""
+    """Connect, unless this process is connected; return the local cluster's directory, None if already connected."""
     if ray.is_initialized():
         if _users and address not in _users:
             raise UsageError(
-                f"Invalid cluster address {address or '(a local cluster)'!r}: this process is connected to "
+                f"Invalid cluster address {address or '(a local cluster)'!r}: this process is cluster_connection to "
                 f"{_users[0] or 'a local cluster'!r} and can use one cluster at a time."
             )
         return None

@@ -1,1 +1,1 @@
-"""Executors: where rollouts play. One file an executor, each against ``core.rollout.Executor``."""
+"""The executors that ship, a file for each; each implements ``core.rollout.Executor``."""

@@ -20,11 +20,10 @@ from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import PolicyContext
 from evopolicygym.rollout import arithmetic
-from evopolicygym.rollout.cores import Claim, claim
-from evopolicygym.rollout.executor import ExecutorConfig
+from evopolicygym.rollout.executor import Claim, ExecutorConfig, claim
 from evopolicygym.rollout.messages import Blame, Check, Fault, Load, Play, Reply, WorkerConfig
-from evopolicygym.rollout.watchdog import HANG_S
-from evopolicygym.rollout.worker_process import WorkerProcess, bound, start, walls_of
+from evopolicygym.rollout.policy_monitor import HANG_S
+from evopolicygym.rollout.worker_process import WorkerProcess, simulator_sandbox, start_worker, truncate_log
 from evopolicygym.sandbox import cgroup
 from evopolicygym.sandbox.bwrap import PACK_FINDING, bwrap_search_path
 from evopolicygym.sandbox.overlays import remove_abandoned_layers
@@ -32,12 +31,12 @@ from evopolicygym.sandbox.packages import policy_library, versions_of
 from evopolicygym.sandbox.program.started import kill_marked
 
 CLEANUP_S = 2.0
-"""Seconds that processes left in a worker's sandboxes have to end, so that their control groups can be removed."""
+"""Seconds for processes left in a worker's sandboxes to end before their control groups are removed."""
 ENDED = "the simulator's process ended by itself"
 EXIT_REASONS: dict[int | None, str] = {-signal.SIGALRM: "the simulator made no progress and was ended"}
 """Why a worker ended, by its exit code."""
 LOG_TAIL_CHARS = 600
-"""Characters of the log's end that the error of a worker which could not start includes."""
+"""Characters of the log's end in the error for a worker that could not start."""
 
 
 @dataclass(slots=True)
@@ -82,7 +81,7 @@ class LocalExecutor:
         """Claim cores and start a worker on each."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(parents=True)
-        self._walls = walls_of(config.spec.pack, config.isolation, self._scratch)
+        self._walls = simulator_sandbox(config.spec.pack, config.isolation, self._scratch)
         available = len(cores or os.sched_getaffinity(0))
         count = config.workers or available
         if count <= available and not cores:
@@ -112,11 +111,11 @@ class LocalExecutor:
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
         """Construct the policy once in the sandbox; return why it can't be constructed, or None."""
-        return self._request(Load(checkpoint, context))  # type: ignore[return-value] # by the worker's contract
+        return self._request(Load(checkpoint, context))  # type: ignore[return-value] # as the worker replies
 
     def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
         """Construct the policy once in the sandbox and have it act once; see ``core.rollout.Executor``."""
-        return self._request(Check(checkpoint, context))  # type: ignore[return-value] # by the worker's contract
+        return self._request(Check(checkpoint, context))  # type: ignore[return-value] # as the worker replies
 
     def _request(self, request: Load | Check) -> Reply:
         """Send a request to the first worker, and again to its replacement if it fails; return the reply."""
@@ -146,8 +145,8 @@ class LocalExecutor:
                     if waiting and seat.job is None and self._is_ready(seat):
                         seat.job = waiting.popleft()
                         with suppress(OSError):  # it ended while it was idle, which counts as its reply
-                            alone = attempts[seat.job.position] > ATTEMPTS
-                            seat.connection.send(Play(checkpoint, context, seat.job, without_policy=alone))
+                            without_policy = attempts[seat.job.position] > ATTEMPTS
+                            seat.connection.send(Play(checkpoint, context, seat.job, without_policy=without_policy))
                 for seat in self._wait_for_replies():
                     job, reply = seat.job, self._receive_reply(seat)
                     if job is None:
@@ -187,7 +186,7 @@ class LocalExecutor:
         connection = Connection(ours.detach())
         try:
             with theirs, regular_file.appender(self._log) as log:
-                process = start(config.spec.pack, theirs.fileno(), self._walls, variables, log)
+                process = start_worker(config.spec.pack, theirs.fileno(), self._walls, variables, log)
         except BaseException:
             connection.close()
             raise
@@ -231,19 +230,19 @@ class LocalExecutor:
         if changed := other_code(self._code, grounds.simulator_code):
             changes = ", ".join(f"code of {item.module}: {item.here} before, {item.there} now" for item in changed)
             raise EnvironmentFault(
-                f"The simulator of {self._spec.name!r} was changed while it was being played ({changes}), so that its "
-                f"episodes would not be comparable. Put it back as it was to go on."
+                f"The simulator of {self._spec.name!r} was changed while it was being played ({changes}), so its "
+                f"episodes would not be comparable. Restore it to continue."
             )
 
     def _startup_error(self, fault: Fault) -> EvoPolicyGymError:
         """Return the error for a worker that could not start, with the environment if its simulator failed."""
-        made = f"The environment {self._spec.name!r}{self._of_pack} could not be made: "
+        made = f"The environment {self._spec.name!r}{self._of_pack} could not be created: "
         which = made if fault.blame is Blame.SIMULATOR else ""
         return replace(fault, message=f"{which}{fault.message}{self._log_tail()}").error()
 
     @property
     def _of_pack(self) -> str:
-        """The words that follow the environment's name in messages if its pack has its own Python."""
+        """The pack in messages, after the environment's name; empty if the pack has no Python of its own."""
         return f" of the pack {self._spec.pack!r}" if self._spec.pack else ""
 
     def _log_tail(self) -> str:
@@ -272,20 +271,20 @@ class LocalExecutor:
             self._ready(seat)
             return Fault("not a job")
         try:
-            return _receive(seat)  # type: ignore[no-any-return] # by the worker's contract
+            return _receive(seat)  # type: ignore[no-any-return] # as the worker replies
         except (EOFError, OSError):
             code = self._exit_code(seat)
             self._replace(seat)
             return Fault(f"{EXIT_REASONS.get(code, ENDED)}, exit code {code}")
         finally:
-            bound(self._log)
+            truncate_log(self._log)
 
     def _receive_info(self, seat: WorkerSeat) -> Any:  # noqa: ANN401 - the worker's first message
         try:
             return _receive(seat)
         except (EOFError, OSError) as error:
             raise EnvironmentFault(
-                f"A worker of the environment {self._spec.name!r}{self._of_pack} ended while it got ready, exit code "
+                f"A worker of the environment {self._spec.name!r}{self._of_pack} ended during its start, exit code "
                 f"{self._exit_code(seat)}; see {self._log}.{self._log_tail()}"
             ) from error
 
@@ -307,8 +306,8 @@ class LocalExecutor:
         if fault.blame is Blame.STORAGE:  # a retry would find the disk just as full
             raise fault.error()
         played = attempts[job.position]
-        is_policys = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
-        if played >= ATTEMPTS + is_policys:
+        extra = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
+        if played >= ATTEMPTS + extra:
             raise fault.error(
                 f"Case {job.position} of {self._spec.name}{self._of_pack} was played {played} times and failed each "
                 f"time: "
@@ -317,21 +316,21 @@ class LocalExecutor:
 
 
 def _temporary_directory(config: WorkerConfig) -> Path:
-    """Return where a worker's simulators leave their temporary files."""
+    """Return the directory for temporary files of a worker's simulators."""
     return config.root.with_name(f"{config.root.name}-temporary")
 
 
 def temporary_files_in(directory: Path) -> dict[str, str]:
-    """Return the environment variables by which programs put their temporary files into a directory."""
+    """Return the environment variables that set the directory for temporary files."""
     return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(directory))
 
 
 def make(config: ExecutorConfig) -> LocalExecutor:
-    """Return an executor on this machine; raise ``UsageError`` where another is named."""
+    """Return an executor on this machine; raise ``UsageError`` if the config has an address."""
     if config.address:
         raise UsageError(
-            f"The executor 'local' plays on this machine and was given the address {config.address!r}; --executor ray "
-            f"plays on a cluster."
+            f"Invalid address {config.address!r}: the executor 'local' plays on this machine. To play on a cluster: "
+            f"--executor ray"
         )
     return LocalExecutor(config)
 

@@ -5,6 +5,7 @@ seeds of cases one by one; episodes and their files come back. A node must equal
 on.
 """
 
+import math
 import secrets
 import shutil
 import time
@@ -25,26 +26,34 @@ from evopolicygym.core.options import AUTO
 from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Isolation, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, PolicyContext
-from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
-from evopolicygym.rollout.cluster.node import Node, NodeDescription, NodeReply, sweep
+from evopolicygym.rollout.cluster.node import (
+    Archive,
+    Node,
+    NodeDescription,
+    NodeReply,
+    archive_name,
+    pack,
+    sweep,
+    unpack,
+)
 from evopolicygym.rollout.cluster.node_compatibility import check_nodes, incompatibilities, pack_state
-from evopolicygym.rollout.cluster.ray_cluster import Machine, connected, machines
+from evopolicygym.rollout.cluster.ray_cluster import Machine, cluster_connection, machines
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.messages import fault_of
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.version import __version__
 
-MOST_LOSSES = 5
+MAX_LOSSES = 5
 """How often a case may be lost with its node or actor."""
-MOST_START_FAILURES = 3
+MAX_START_FAILURES = 3
 """How often an actor may fail to start on a node that is alive."""
 NO_WORKER_TIMEOUT_S = 180.0
 """Seconds that the run waits while no node has a worker."""
 STARTUP_S = 30.0
 """Seconds that the start waits for further workers once the first is ready."""
 NODE_REFRESH_S = 2.0
-"""Seconds between two looks for new nodes."""
+"""Seconds between searches for new nodes."""
 POLL_S = 0.5
 """Seconds of one wait for answers."""
 STOP_S = 15.0
@@ -62,7 +71,7 @@ class ActorSeat:
     answer: Any
     """The reference to its pending answer; None while it is idle."""
     info: NodeDescription | None = None
-    """None until it is ready and was found to equal the driver."""
+    """None until it is ready and was checked to equal the driver."""
     job: EpisodeJob | None = None
     checkpoint: str = ""
     """The name of the checkpoint that was sent to it last."""
@@ -73,7 +82,7 @@ class RayExecutor:
 
     def __init__(self, config: ExecutorConfig) -> None:
         """Connect and start the actors; inspect the driver's own machine meanwhile."""
-        self._config, self._most = config, config.workers
+        self._config, self._max_workers = config, config.workers
         level = config.isolation
         self._level = choose(level).isolation if Isolation.parse(level).backend == AUTO else level
         self._seats: list[ActorSeat] = []
@@ -82,10 +91,10 @@ class RayExecutor:
         """Tokens of actors that were killed, by node."""
         self._sent: tuple[Path, str, Any] | None = None
         """The current checkpoint, its name and the reference to its bytes."""
-        self._looked_at, self._ready_at = 0.0, time.monotonic()
+        self._refreshed_at, self._ready_at = 0.0, time.monotonic()
         self._stack = ExitStack()
         try:
-            self._stack.enter_context(connected(config.address, config.workers))
+            self._stack.enter_context(cluster_connection(config.address, config.workers))
             if config.spec.pack:
                 self._check_packs(config.spec)
             self._actors = ray.remote(num_cpus=1, max_restarts=0)(Node)
@@ -105,7 +114,7 @@ class RayExecutor:
 
     @property
     def grounds(self) -> ExecutorInfo:
-        """What was found on the driver; all nodes that play found the same."""
+        """The findings on the driver, which equal those of all nodes that play."""
         return replace(self._grounds, workers=len(self._ready()))
 
     @property
@@ -115,26 +124,26 @@ class RayExecutor:
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
         """Construct the policy once in the sandbox; return why it can't be constructed, or None."""
-        return self._request("load", checkpoint, context)  # type: ignore[no-any-return] # by the node's contract
+        return self._request("load", checkpoint, context)  # type: ignore[no-any-return] # as the node replies
 
     def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
         """Construct the policy once in the sandbox and have it act once; see ``core.rollout.Executor``."""
-        return self._request("check", checkpoint, context)  # type: ignore[no-any-return] # by the node's contract
+        return self._request("check", checkpoint, context)  # type: ignore[no-any-return] # as the node replies
 
-    def _request(self, what: str, checkpoint: Path, context: PolicyContext) -> Any:  # noqa: ANN401 - any answer
+    def _request(self, method: str, checkpoint: Path, context: PolicyContext) -> Any:  # noqa: ANN401 - any answer
         """Send a request to a node, and to another if it is lost; return the answer."""
-        for _ in range(MOST_LOSSES):
+        for _ in range(MAX_LOSSES):
             while not (ready := self._ready()):
                 self._poll()
             seat = ready[0]
             try:
                 self._send_checkpoint(seat, checkpoint)
-                reply = self._handle_reply(ray.get(getattr(seat.actor, what).remote(seat.checkpoint, context)))
+                reply = self._handle_reply(ray.get(getattr(seat.actor, method).remote(seat.checkpoint, context)))
             except RayError as error:
                 self._drop(seat, error)
                 continue
             return reply.answer
-        raise NodeError(f"The policy could not be constructed: {MOST_LOSSES} nodes in turn were lost while they tried.")
+        raise NodeError(f"The policy could not be constructed: {MAX_LOSSES} nodes were lost one after another.")
 
     def play(
         self,
@@ -161,10 +170,10 @@ class RayExecutor:
                     except RayError as error:
                         self._drop(seat, error)
                         losses[job.position] += 1
-                        if losses[job.position] == MOST_LOSSES:
+                        if losses[job.position] == MAX_LOSSES:
                             raise NodeError(
-                                f"Case {job.position} was lost {MOST_LOSSES} times with the node that played it, the "
-                                f"last time with {seat.machine.name}: {_brief(error)}"
+                                f"Case {job.position} was lost {MAX_LOSSES} times with the node that played it, the "
+                                f"last time with {seat.machine.name}: {_error_tail(error)}"
                             ) from error
                         waiting.appendleft(job)
                         continue
@@ -179,12 +188,12 @@ class RayExecutor:
                 self._kill(seat)
 
     def close(self) -> None:
-        """Stop all actors and remove what they left on the nodes."""
+        """Stop all actors and remove their scratch directories."""
         with self._stack, suppress(RayError):
-            leaving = {seat.actor.close.remote(): seat for seat in self._seats}
-            left, _ = ray.wait(list(leaving), num_returns=len(leaving), timeout=STOP_S) if leaving else ([], [])
-            for item, seat in leaving.items():
-                self._kill(seat, left_by_itself=item in left)
+            stopping = {seat.actor.close.remote(): seat for seat in self._seats}
+            stopped, _ = ray.wait(list(stopping), num_returns=len(stopping), timeout=STOP_S) if stopping else ([], [])
+            for item, seat in stopping.items():
+                self._kill(seat, stopped=item in stopped)
             self._sweep()
         shutil.rmtree(self._config.scratch, ignore_errors=True)
 
@@ -197,25 +206,25 @@ class RayExecutor:
     def _check_packs(self, spec: EnvironmentSpec) -> None:
         """Raise ``NodeError`` if nodes lack the environment's pack; nodes that don't answer are checked later."""
         task = ray.remote(num_cpus=0, max_retries=0)(pack_state)
-        asked = {}
+        tasks = {}
         for machine in machines():
             place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
-            asked[task.options(scheduling_strategy=place).remote(spec.pack)] = machine
-        answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=STARTUP_S) if asked else ([], [])
-        there = {}
+            tasks[task.options(scheduling_strategy=place).remote(spec.pack)] = machine
+        answered, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=STARTUP_S) if tasks else ([], [])
+        states = {}
         for item in answered:
             with suppress(RayError):
-                there[asked[item].name] = ray.get(item)
-        check_nodes(spec.pack, spec.packages, pack_state(spec.pack), there)
+                states[tasks[item].name] = ray.get(item)
+        check_nodes(spec.pack, spec.packages, pack_state(spec.pack), states)
 
     def _spawn_actors(self) -> None:
         """Start actors on free processors, evenly over the nodes."""
-        self._looked_at = time.monotonic()
-        alive = machines()
-        for turn in range(max((item.processors for item in alive), default=0)):
+        self._refreshed_at = time.monotonic()
+        alive, most = machines(), self._max_workers or math.inf
+        for round_number in range(max((item.processors for item in alive), default=0)):
             for machine in alive:
-                there = sum(seat.machine.identity == machine.identity for seat in self._seats)
-                if there == turn < machine.processors and (self._most is None or len(self._seats) < self._most):
+                count = sum(seat.machine.identity == machine.identity for seat in self._seats)
+                if count == round_number < machine.processors and len(self._seats) < most:
                     self._seats.append(self._start(machine))
 
     def _start(self, machine: Machine) -> ActorSeat:
@@ -239,7 +248,7 @@ class RayExecutor:
 
     def _poll(self) -> list[ActorSeat]:
         """Wait briefly for answers; return the seats that answered a job."""
-        if time.monotonic() - self._looked_at > NODE_REFRESH_S:
+        if time.monotonic() - self._refreshed_at > NODE_REFRESH_S:
             self._spawn_actors()
         by_answer = {seat.answer: seat for seat in self._seats if seat.answer is not None}
         if by_answer:
@@ -273,21 +282,21 @@ class RayExecutor:
         except RayError as error:
             self._drop(seat, error)
             self._start_failures[seat.machine.identity] += 1
-            if self._start_failures[seat.machine.identity] == MOST_START_FAILURES:
+            if self._start_failures[seat.machine.identity] == MAX_START_FAILURES:
                 raise NodeError(
                     f"No worker can start on {name}. It needs evopolicygym {__version__} and the environment's "
-                    f"packages: {_brief(error)}"
+                    f"packages: {_error_tail(error)}"
                 ) from error
             return
         if not isinstance(reply.answer, NodeDescription):
             raise NodeError(f"{name} can't play as the driver does: {reply.error}")
-        differences = incompatibilities(self._grounds, reply.answer.grounds)
+        differences = incompatibilities(self._grounds, reply.answer.info)
         if reply.answer.version != __version__:
             differences.insert(0, f"evopolicygym {reply.answer.version} instead of {__version__}")
         if differences:
             raise NodeError(
                 f"{name} differs from the driver, so its episodes would not be comparable: {'; '.join(differences)}. "
-                f"Install what the driver has, or remove the node from the cluster."
+                f"Install the versions of the driver, or remove the node from the cluster."
             )
         seat.info, seat.answer = reply.answer, None
 
@@ -295,7 +304,7 @@ class RayExecutor:
         """Send a checkpoint to a seat's node unless it has it; the bytes travel to each node once."""
         if self._sent is None or self._sent[0] != checkpoint:
             archive = pack(checkpoint)
-            self._sent = checkpoint, name_of(archive), ray.put(archive)
+            self._sent = checkpoint, archive_name(archive), ray.put(archive)
         _, name, archive_there = self._sent
         if seat.checkpoint != name:
             seat.actor.take.remote(name, archive_there)
@@ -303,9 +312,9 @@ class RayExecutor:
 
     def _handle_reply(self, reply: NodeReply) -> NodeReply:
         """Log a node's output and raise its error, if any."""
-        if reply.said:
+        if reply.output:
             with regular_file.appender(self._config.log) as log:
-                log.write(reply.said)
+                log.write(reply.output)
         if reply.error:
             raise reply.error
         return reply
@@ -322,15 +331,15 @@ class RayExecutor:
         """Drop an actor that ended, and log why."""
         at = f" while it played case {seat.job.position}" if seat.job else ""
         with regular_file.appender(self._config.log) as log:
-            log.write(f"A worker on {seat.machine.name} was lost{at}: {_brief(error)}\n".encode())
+            log.write(f"A worker on {seat.machine.name} was lost{at}: {_error_tail(error)}\n".encode())
         self._kill(seat)
 
-    def _kill(self, seat: ActorSeat, *, left_by_itself: bool = False) -> None:
+    def _kill(self, seat: ActorSeat, *, stopped: bool = False) -> None:
         if seat in self._seats:
             self._seats.remove(seat)
         with suppress(RayError):
             ray.kill(seat.actor)
-        if not left_by_itself:
+        if not stopped:
             self._killed.setdefault(seat.machine.identity, []).append(seat.token)
 
     def _sweep(self) -> None:
@@ -338,8 +347,8 @@ class RayExecutor:
         alive = {machine.identity for machine in machines()} if self._killed else set()
         task = ray.remote(num_cpus=0, max_retries=0)(sweep)
         sweeping = [
-            task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(left)
-            for node, left in self._killed.items()
+            task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(tokens)
+            for node, tokens in self._killed.items()
             if node in alive
         ]
         if sweeping:
@@ -351,7 +360,7 @@ def make(config: ExecutorConfig) -> RayExecutor:
     return RayExecutor(config)
 
 
-def _brief(error: Exception) -> str:
+def _error_tail(error: Exception) -> str:
     """Return the end of Ray's error text, which names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines)[-400:] or type(error).__name__

@@ -1,1 +1,1 @@
-"""Films of recorded episodes: ordered, rendered in a process of their own, encoded."""
+"""Films of recorded episodes, rendered and encoded in separate processes."""

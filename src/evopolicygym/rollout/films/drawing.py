@@ -1,6 +1,6 @@
-"""Renders an episode again: plays recorded actions in a rendered environment, and passes each picture on.
+"""Renders an episode: plays its recorded actions in a rendered environment and passes each picture on.
 
-Rendering runs in this process; ``pack_drawing.py`` renders on a pack's Python. Nothing is encoded here.
+Encoding is the camera's task.
 """
 
 import os
@@ -16,20 +16,20 @@ import numpy as np
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.interface import BoundInterface
 from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema
-from evopolicygym.environments.interfaced_environment import PlayedEnvironment, play_through
+from evopolicygym.environments.environment import PlayedEnvironment, play_through
 from evopolicygym.environments.rendering import Picture, RenderedEnvironment
 from evopolicygym.environments.spaces import from_json
 from evopolicygym.records import trajectories
+from evopolicygym.rollout.episode import Recorder
 from evopolicygym.rollout.films.filming import CameraOrder
 from evopolicygym.rollout.guest import layout
 from evopolicygym.rollout.messages import fault_of
-from evopolicygym.rollout.recorder import Recorder
-from evopolicygym.rollout.watchdog import HANG_S, Watchdog
+from evopolicygym.rollout.policy_monitor import HANG_S, Watchdog
 
 Show = Callable[[int, float, Picture], None]
-"""Takes a picture, with the steps before it and the steps a second at which the environment is meant to be watched."""
-Advanced = Callable[[int], None]
-"""Is passed how many steps were played."""
+"""Takes the number of steps played, the environment's natural speed in steps per second, and the picture."""
+OnProgress = Callable[[int], None]
+"""Takes the number of steps played."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class DrawnEpisode:
     trajectory_sha256: str
 
 
-def draw(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
-    """Play the actions until they or the episode end; show the picture after the reset, and after every few steps."""
+def draw(order: CameraOrder, show: Show, on_progress: OnProgress) -> DrawnEpisode:
+    """Play the actions until they or the episode end; show the first picture and then one per ``steps_per_frame``."""
     environment = RenderedEnvironment(order.spec, order.size, order.world_seed)
     played = play_through(environment, BoundInterface.of(order.interface) if order.interface else None)
     schemas = dict(order.observation_schema), dict(order.action_schema)
@@ -60,7 +60,7 @@ def draw(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
         recorder.add(action, reward, info)
         if recorder.length % order.steps_per_frame == 0:
             show(recorder.length, environment.fps, environment.picture())
-        advanced(recorder.length)
+        on_progress(recorder.length)
         if terminated or truncated:
             break
     if recorder.length % order.steps_per_frame:
@@ -70,19 +70,19 @@ def draw(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
     return DrawnEpisode(recorder.length, recorder.episode_return, digest)
 
 
-def answer(descriptor: int, work: Callable[[CameraOrder, Connection, Advanced], Any]) -> None:
-    """Receive an order, send the result of ``work``, and exit without teardown, in which a renderer may crash."""
+def serve_order(descriptor: int, work: Callable[[CameraOrder, Connection, OnProgress], Any]) -> None:
+    """Receive an order, send the result of ``work``, and exit without teardown, which crashes some renderers."""
     connection, watchdog = Connection(descriptor), Watchdog(HANG_S)
     watchdog.reset()
     order: CameraOrder = connection.recv()
 
-    def advanced(steps: int) -> None:
+    def on_progress(steps: int) -> None:
         watchdog.reset()
-        connection.send(steps)  # raises, and so ends this process, if nobody waits
+        connection.send(steps)  # raises, and so ends this process, if the receiver is gone
 
     with suppress(BrokenPipeError):
         try:
-            connection.send(work(order, connection, advanced))
+            connection.send(work(order, connection, on_progress))
         except BrokenPipeError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a simulator raises
@@ -92,7 +92,7 @@ def answer(descriptor: int, work: Callable[[CameraOrder, Connection, Advanced], 
 
 
 def _actions(order: CameraOrder, environment: PlayedEnvironment) -> Iterator[Any]:
-    """Yield the recorded actions as the environment was given them; raise ``RecordError`` where one can't be read."""
+    """Yield the recorded actions as the environment takes them; raise ``RecordError`` for an invalid action."""
     space = environment.action_space
     read = action_reader(space)
     recorded = trajectories.read_steps(
@@ -100,19 +100,19 @@ def _actions(order: CameraOrder, environment: PlayedEnvironment) -> Iterator[Any
     )
     for place, step in enumerate(recorded or ()):
         try:
-            yield read(from_json(space, _plain(step.action)))[0]
+            yield read(from_json(space, _to_json_value(step.action)))[0]
         except InvalidAction as error:
-            raise RecordError(f"The action recorded of step {place} in {order.actions} is invalid: {error}") from error
+            raise RecordError(f"Invalid action of step {place} in {order.actions}: {error}") from error
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - a value of any space
-    """Return a value as JSON would have it, where it stood in an array."""
+def _to_json_value(value: Any) -> Any:  # noqa: ANN401 - a value of any space
+    """Return a value with its arrays as lists, as in JSON."""
     match value:
         case np.ndarray() | np.generic():
             return value.tolist()
         case dict():
-            return {name: _plain(part) for name, part in value.items()}
+            return {name: _to_json_value(part) for name, part in value.items()}
         case tuple() | list():
-            return [_plain(part) for part in value]
+            return [_to_json_value(part) for part in value]
         case _:
             return value

@@ -51,21 +51,21 @@ class Encoder:
         self.frames += 1
 
     def _begin(self, columns: int, rows: int) -> None:
-        self.width, self.height = fitted(columns, rows, self._size) if self._size else (columns, rows)
+        self.width, self.height = fit_size(columns, rows, self._size) if self._size else (columns, rows)
         self._stream = self._container.add_stream("libx264", rate=self._rate, options=QUALITY)
         self._stream.width, self._stream.height, self._stream.pix_fmt = self.width, self.height, "yuv420p"
         self._stream.codec_context.time_base = 1 / self._rate
         self._stream.codec_context.thread_count = 1  # a film costs one core
 
 
-def fitted(width: int, height: int, size: tuple[int, int]) -> tuple[int, int]:
+def fit_size(width: int, height: int, size: tuple[int, int]) -> tuple[int, int]:
     """Return the largest even (width, height) with a picture's aspect ratio that fits ``size``."""
     scale = min(size[0] / width, size[1] / height)
     return max(2, 2 * int(width * scale / 2)), max(2, 2 * int(height * scale / 2))
 
 
 def library() -> Any:  # noqa: ANN401 - a module
-    """Return the module ``av``; raise ``MissingExtra`` where it isn't installed."""
+    """Return the module ``av``; raise ``MissingExtra`` if it isn't installed."""
     try:
         import av
     except ModuleNotFoundError as error:
@@ -75,14 +75,14 @@ def library() -> Any:  # noqa: ANN401 - a module
 
 def stills(film: Path, numbers: Collection[int]) -> dict[int, bytes]:
     """Return frames of a film as PNG files, by their numbers from 0; missing frames are left out."""
-    found, last = {}, max(numbers, default=-1)
+    frames_by_number, last = {}, max(numbers, default=-1)
     with library().open(str(film)) as container:
         for number, frame in enumerate(container.decode(video=0)):
             if number in numbers:
-                found[number] = png(frame.to_ndarray(format="rgb24"))
+                frames_by_number[number] = png(frame.to_ndarray(format="rgb24"))
             if number >= last:
                 break
-    return found
+    return frames_by_number
 
 
 def png(picture: Picture) -> bytes:
@@ -97,7 +97,7 @@ def png(picture: Picture) -> bytes:
 
 TILES, COLUMNS = 12, 4
 TILE = (320, 320)
-"""Largest (width, height) of a tile: models are shown twelve of them without downscaling."""
+"""Largest (width, height) of a tile: twelve fit into an image that models read without downscaling."""
 GLYPHS = (
     ("111", "101", "101", "101", "111"),
     ("010", "110", "010", "010", "111"),
@@ -129,7 +129,7 @@ class ContactSheet:
     def offer(self, step: int, picture: Picture) -> None:
         """Add the picture after ``step`` steps if it is one of the sheet's frames."""
         if len(self._tiles) < len(self._wanted) and step >= self._wanted[len(self._tiles)]:
-            self._tiles.append((step, _numbered(_scaled(picture), step)))
+            self._tiles.append((step, _draw_number(_scale(picture), step)))
 
     def write(self, path: Path) -> Sheet:
         """Write the sheet as a PNG; it has at least the frame of the reset."""
@@ -144,14 +144,14 @@ class ContactSheet:
         return Sheet(columns, rows, width, height, tuple(step for step, _ in self._tiles))
 
 
-def _scaled(picture: Picture) -> Picture:
+def _scale(picture: Picture) -> Picture:
     height, width = picture.shape[:2]
     frame = library().VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
-    scaled: Picture = frame.reformat(*fitted(width, height, TILE)).to_ndarray(format="rgb24")
+    scaled: Picture = frame.reformat(*fit_size(width, height, TILE)).to_ndarray(format="rgb24")
     return scaled.copy()
 
 
-def _numbered(tile: Picture, step: int) -> Picture:
+def _draw_number(tile: Picture, step: int) -> Picture:
     """Write a number into a tile's upper left corner, white on black, and draw a line to the next tiles."""
     gap = np.zeros((5, 1), bool)
     glyphs = [np.array([[dot == "1" for dot in row] for row in GLYPHS[int(digit)]]) for digit in str(step)]

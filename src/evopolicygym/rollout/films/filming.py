@@ -1,7 +1,4 @@
-"""Has an episode filmed by a camera process, one for each film, since a renderer may abort its process.
-
-``runs/film.py`` films for people who look at a run, ``judge/films.py`` for its agent.
-"""
+"""Starts a camera process for each film, since a renderer may abort its process."""
 
 import os
 import signal
@@ -24,18 +21,18 @@ from evopolicygym.environments.rendering import rendering_variables
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.messages import Fault
 
-LAST_WORDS = 600
+LOG_TAIL_CHARS = 600
 """Characters of a camera's output in the report of its crash."""
-END_S = 5.0
-LOOK_S = 1.0
-"""Most seconds between progress reports, so that the caller can cancel a film without progress."""
+EXIT_S = 5.0
+POLL_S = 1.0
+"""Longest time between progress reports, in seconds, so that the caller can cancel a film without progress."""
 ENCODING = "av"
-"""The library that writes films, by the name that it is imported under."""
+"""Import name of the library that encodes films."""
 
 
 @dataclass(frozen=True, slots=True)
 class CameraOrder:
-    """The request to a camera. It holds a seed, so it never leaves the trusted side."""
+    """The request to a camera. It contains a seed, so it is only sent to trusted processes."""
 
     spec: EnvironmentSpec
     seed: int
@@ -47,21 +44,21 @@ class CameraOrder:
     """Path of the film."""
     steps_per_frame: int = 1
     fps: float | None = None
-    """None for as quick as the environment is meant to be watched."""
+    """None for the environment's natural speed."""
     size: tuple[int, int] | None = None
-    """Width and height that the film must fit into; None for the environment's own."""
+    """Largest width and height of the film; None for the environment's own."""
     sheet: Path | None = None
     """Path of a contact sheet as PNG; None for none."""
     length: int = 0
-    """Steps that were recorded: a contact sheet is laid out for so many."""
+    """Number of recorded steps, for the layout of a contact sheet."""
     interface: Mapping[str, Any] = field(default_factory=dict)
-    """The interface through which it was played; empty for the standard one."""
+    """The interface of the recorded run; empty for the standard one."""
     world_seed: int = 0
     """As in ``core.rollout.EpisodeJob``."""
 
 
 class LocalCamera:
-    """Films episodes of one environment on this machine, one at a time, a process for each."""
+    """Films episodes of one environment on this machine, one at a time, with a process for each."""
 
     def __init__(
         self,
@@ -77,9 +74,9 @@ class LocalCamera:
         self._variables: dict[str, str] | None = None
 
     def film(self, job: FilmJob, advanced: Callable[[int], None]) -> Shot:
-        """Film one episode, as ``core.film.Camera`` has it."""
+        """Film one episode; see ``core.film.Camera``."""
         if self._variables is None:
-            self._variables = needed(self._spec, pinned=self._pinned)
+            self._variables = camera_variables(self._spec, pinned=self._pinned)
         order = CameraOrder(
             *(self._spec, job.seed, *self._schemas, job.actions, job.target),
             sheet=job.sheet,
@@ -90,10 +87,10 @@ class LocalCamera:
         return shoot(order, self._variables, advanced)
 
 
-def needed(spec: EnvironmentSpec, *, pinned: bool = True) -> dict[str, str]:
-    """Return the environment variables under which a spec can be filmed here; ``pinned`` as episodes were played.
+def camera_variables(spec: EnvironmentSpec, *, pinned: bool = True) -> dict[str, str]:
+    """Return the environment variables of a camera for a spec; ``pinned`` as when its episodes were played.
 
-    Raises ``UsageError``, which names what to install, where it can't be.
+    Raises ``UsageError``, which names what to install, if films can't be made here.
     """
     if find_spec(ENCODING) is None:
         raise MissingExtra("Making films", "viewer", ENCODING)
@@ -101,9 +98,9 @@ def needed(spec: EnvironmentSpec, *, pinned: bool = True) -> dict[str, str]:
 
 
 def shoot(order: CameraOrder, variables: Mapping[str, str], advanced: Callable[[int], None]) -> Shot:
-    """Film one episode; ``advanced`` gets the number of steps played, each second at least; what it raises ends it.
+    """Film one episode; call ``advanced`` with the number of steps played at least once a second.
 
-    Raises ``EnvironmentFault`` where the renderer fails or ends its process, whatever the camera raises otherwise.
+    An exception of ``advanced`` ends the film. Raises ``EnvironmentFault`` if the renderer fails or ends its process.
     """
     ours, theirs = socket.socketpair()
     with tempfile.TemporaryFile() as log, Connection(ours.detach()) as connection:
@@ -117,17 +114,17 @@ def shoot(order: CameraOrder, variables: Mapping[str, str], advanced: Callable[[
                 stderr=log,
             )
         try:
-            with suppress(BrokenPipeError):  # it died at its start: that is reported below
+            with suppress(BrokenPipeError):  # it ended at its start, which is reported below
                 connection.send(order)
             reply, steps = None, 0
             while reply is None:
-                if connection.poll(LOOK_S):
+                if connection.poll(POLL_S):
                     message = connection.recv()
                     steps, reply = (message, None) if isinstance(message, int) else (steps, message)
                 if reply is None:
                     advanced(steps)
         except (EOFError, ConnectionResetError):
-            raise EnvironmentFault(_death(order, _ended(process), log)) from None
+            raise EnvironmentFault(_crash_message(order, _exit_code(process), log)) from None
         finally:
             process.kill()
             process.wait()
@@ -136,18 +133,18 @@ def shoot(order: CameraOrder, variables: Mapping[str, str], advanced: Callable[[
     return reply  # type: ignore[no-any-return] # a Shot, by the camera's contract
 
 
-def _ended(process: "subprocess.Popen[bytes]") -> int | None:
+def _exit_code(process: "subprocess.Popen[bytes]") -> int | None:
     try:
-        return process.wait(END_S)
+        return process.wait(EXIT_S)
     except subprocess.TimeoutExpired:
         return None
 
 
-def _death(order: CameraOrder, code: int | None, log: IO[bytes]) -> str:
+def _crash_message(order: CameraOrder, code: int | None, log: IO[bytes]) -> str:
     log.seek(0)
-    said = log.read().decode("utf-8", "replace").strip()[-LAST_WORDS:]
+    output = log.read().decode("utf-8", "replace").strip()[-LOG_TAIL_CHARS:]
     how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
     return (
-        f"The renderer of {order.spec.name} ended its process ({how}), so there is no film; the record is as it was."
-        + (f" It said:\n{said}" if said else "")
+        f"The renderer of {order.spec.name} ended its process ({how}), "
+        f"so there is no film. The run directory is unchanged." + (f" Its output:\n{output}" if output else "")
     )

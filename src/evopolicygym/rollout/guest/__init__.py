@@ -1,1 +1,1 @@
-"""All that the sandbox sees of us. Imports nothing outside itself but the standard library and numpy."""
+"""The only code of this package in a policy's sandbox. It imports itself, the standard library and numpy."""

@@ -1,6 +1,6 @@
-"""A policy's process: from the fork to the end of its one episode.
+"""A policy process, from the fork to the end of its episode.
 
-Everything here after ``confine`` runs beside untrusted code, so nothing that this side says is trusted by the host.
+After ``confine`` it runs untrusted code, so the host trusts nothing that this process sends.
 """
 
 import contextlib
@@ -16,52 +16,52 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from . import frames, layout, lockdown
+from . import layout, lockdown
 
 QUESTIONS, ANSWERS = 3, 4
-"""The descriptors of the two pipes; 0, 1 and 2 are null, stdout and stderr, and there are no others."""
+"""The descriptors of the two pipes. 0, 1 and 2 are null, stdout and stderr; there are no others."""
 
 
 class PolicyMissing(Exception):
     """``policy.py`` defines no class ``Policy``."""
 
 
-def live(setup: Mapping[str, Any], confinement: lockdown.Prepared) -> NoReturn:
-    """Load the policy, play one episode, and end the process."""
+def run_policy(setup: Mapping[str, Any], confinement: lockdown.PreparedLockdown) -> NoReturn:
+    """Load the policy, play one episode and exit."""
     failure = ""
     try:
         lockdown.confine(confinement)
         _play(setup)
-    except frames.ChannelClosed:
+    except layout.ChannelClosed:
         pass
-    except BaseException as error:  # noqa: BLE001 - SystemExit and its like are policy failures too
+    except BaseException as error:  # noqa: BLE001 - SystemExit and the like are policy failures, too
         failure = _report(error)
     finally:
         if failure:
-            _tell(failure, layout.size(setup["action_space"], wide=True))
+            _send_report(failure, layout.size(setup["action_space"], wide=True))
         _flush()
         os._exit(0)
 
 
 def _play(setup: Mapping[str, Any]) -> None:
-    question = bytearray(frames.HEADER.size + layout.size(setup["obs_space"], wide=False))
-    answer = bytearray(frames.HEADER.size + layout.size(setup["action_space"], wide=True))
-    read_observation = layout.bind(setup["obs_space"], question, frames.HEADER.size, wide=False).read
-    write_action = layout.bind(setup["action_space"], answer, frames.HEADER.size, wide=True).write
+    question = bytearray(layout.HEADER.size + layout.size(setup["obs_space"], wide=False))
+    answer = bytearray(layout.HEADER.size + layout.size(setup["action_space"], wide=True))
+    read_observation = layout.bind(setup["obs_space"], question, layout.HEADER.size, wide=False).read
+    write_action = layout.bind(setup["action_space"], answer, layout.HEADER.size, wide=True).write
     policy = _construct(setup)
-    _answer(answer, frames.LOADED, 0)
-    frames.read_whole(QUESTIONS, question)
+    _send(answer, layout.LOADED, 0)
+    layout.read_whole(QUESTIONS, question)
     policy.reset(setup["episode_index"])
-    _answer(answer, frames.READY, 0)
+    _send(answer, layout.READY, 0)
     act, views = policy.act, [question]
-    pack, unpack, step_of = frames.HEADER.pack_into, frames.HEADER.unpack_from, len(question)
+    pack, unpack, frame_size = layout.HEADER.pack_into, layout.HEADER.unpack_from, len(question)
     readv, write = os.readv, os.write
     while True:
         received = readv(QUESTIONS, views)
-        if received != step_of:
-            frames.read_whole(QUESTIONS, memoryview(question)[received:]) if received else _end()
+        if received != frame_size:
+            layout.read_whole(QUESTIONS, memoryview(question)[received:]) if received else _raise_closed()
         write_action(act(read_observation()))
-        pack(answer, 0, frames.ACTION, unpack(question)[1])
+        pack(answer, 0, layout.ACTION, unpack(question)[1])
         if write(ANSWERS, answer) != len(answer):
             return
 
@@ -75,14 +75,14 @@ def _construct(setup: Mapping[str, Any]) -> Any:
     module = __import__("policy")
     if not isinstance(getattr(module, "Policy", None), type):
         raise PolicyMissing("policy.py defines no class Policy")
-    _enter("init_error")
+    _set_stage("init_error")
     policy = module.Policy(setup["obs_space"], setup["action_space"], setup["env_meta"])
     _seed(setup["policy_seed"])
     return policy
 
 
 class _PolicyFile:
-    """Finds the module ``policy`` in ``policy.py``, though a package or a compiled module of the name lie beside it."""
+    """Finds the module ``policy`` in ``policy.py``, even beside a package or a compiled module of that name."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -97,26 +97,26 @@ def _seed(number: int) -> None:
 
 
 _stage = "import_error"
-"""Where this process's policy is: what an exception now would be called."""
+"""The failure reason of an exception that is raised now."""
 
 
-def _enter(stage: str) -> None:
+def _set_stage(stage: str) -> None:
     global _stage  # noqa: PLW0603 - one process, one policy
     _stage = stage
 
 
-def _answer(answer: bytearray, kind: int, step: int) -> None:
-    _enter("error")
-    frames.HEADER.pack_into(answer, 0, kind, step)
-    frames.write_whole(ANSWERS, answer)
+def _send(answer: bytearray, kind: int, step: int) -> None:
+    _set_stage("error")
+    layout.HEADER.pack_into(answer, 0, kind, step)
+    layout.write_whole(ANSWERS, answer)
 
 
-def _end() -> NoReturn:
-    raise frames.ChannelClosed
+def _raise_closed() -> NoReturn:
+    raise layout.ChannelClosed
 
 
 def _report(error: BaseException) -> str:
-    """Return what is shown of a failure, as JSON within ``frames.REPORT_LIMIT`` bytes."""
+    """Return a failure as JSON of at most ``layout.REPORT_LIMIT`` bytes."""
     reason = _reason(error)
     try:
         message = f"{type(error).__name__}: {error}"[:500]
@@ -124,7 +124,7 @@ def _report(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - whatever the policy's __str__ raises
         message, trace = type(error).__name__, ""
     report = json.dumps({"reason": reason, "message": message, "traceback": trace[-12_000:]})
-    if len(report) > frames.REPORT_LIMIT:
+    if len(report) > layout.REPORT_LIMIT:
         return json.dumps({"reason": reason, "message": message[:100], "traceback": ""})
     return report
 
@@ -139,10 +139,10 @@ def _reason(error: BaseException) -> str:
     return _stage
 
 
-def _tell(report: str, action_size: int) -> None:
-    body = report.encode("utf-8", "replace")[: frames.REPORT_LIMIT]
+def _send_report(report: str, action_size: int) -> None:
+    body = report.encode("utf-8", "replace")[: layout.REPORT_LIMIT]
     with contextlib.suppress(OSError):
-        frames.write_whole(ANSWERS, frames.HEADER.pack(frames.FAILED, len(body)) + bytes(action_size) + body)
+        layout.write_whole(ANSWERS, layout.HEADER.pack(layout.FAILED, len(body)) + bytes(action_size) + body)
 
 
 def _flush() -> None:

@@ -1,6 +1,6 @@
-"""A zygote in a namespace of process numbers of its own: ``python -m guest.isolated_zygote DESCRIPTOR LAST_NUMBER``.
+"""A zygote in a PID namespace: ``python -m guest.isolated_zygote DESCRIPTOR LAST_PID_DESCRIPTOR``.
 
-The namespace comes first and numpy after it, so that the process which only waits for the zygote's end is small.
+It enters the namespace before it imports numpy, so that the process that waits for the zygote's end stays small.
 """
 
 import sys

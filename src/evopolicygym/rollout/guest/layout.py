@@ -1,18 +1,52 @@
-"""How values of a space lie in one flat buffer: the same on both sides of the sandbox's wall.
+"""The wire format between a worker and its policy: frames on two pipes, and the layout of values in them.
 
-A layout is bound once to a buffer and then only moves bytes: no object of either side crosses. Observations have their
-space's own dtypes. Actions travel wide (float64, int64), so that what a policy returned arrives as it was and the host
-alone decides what is clipped or refused; one number does for an array of one, and a float without a fraction for an
-integer. What makes an action good is described in ``core/spaces.py``.
+All frames of one direction have the same size: a header of two little-endian 32-bit numbers (kind, step), then the
+payload. Questions go to the policy (payload: an observation) and answers come back (payload: an action), one answer for
+each question. After a ``FAILED`` frame follow as many bytes of JSON as its step number says, ``REPORT_LIMIT`` at most.
+
+A layout is bound once to a buffer and then only copies bytes: no object crosses the sandbox. Observations have the
+dtypes of their space. Actions are wide (float64, int64), so that the host receives what the policy returned and alone
+decides what is clipped or rejected (``core/spaces.py``). A number is accepted for an array of size one, and a float
+without a fraction for an integer.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from operator import index
+from struct import Struct
 from typing import Any
 
 import numpy as np
+
+HEADER = Struct("<II")
+RESET, ACT = 1, 2
+LOADED, READY, ACTION, FAILED = 1, 2, 3, 4
+REPORT_LIMIT = 32_768
+"""Most bytes of the report of a failure."""
+
+
+class ChannelClosed(EOFError):
+    """The other side has closed its pipe."""
+
+
+def read_whole(descriptor: int, buffer: bytearray | memoryview) -> None:
+    """Fill the buffer from a pipe; raise ``ChannelClosed`` if the pipe ends before."""
+    whole, filled = memoryview(buffer), 0
+    while filled < len(whole):
+        count = os.readv(descriptor, [whole[filled:]])
+        if count == 0:
+            raise ChannelClosed
+        filled += count
+
+
+def write_whole(descriptor: int, buffer: bytes | bytearray | memoryview) -> None:
+    """Write the whole buffer into a pipe."""
+    whole, written = memoryview(buffer), 0
+    while written < len(whole):
+        written += os.write(descriptor, whole[written:])
+
 
 Schema = Mapping[str, Any]
 ALIGNMENT = 8
@@ -20,36 +54,36 @@ LARGEST_INTEGER = 2.0**63
 
 
 class Unreadable(ValueError):
-    """A value that can't be laid out as its space has it."""
+    """A value that doesn't fit the layout of its space."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A layout bound to its place in a buffer."""
+    """A layout that is bound to a position in a buffer."""
 
     write: Callable[[Any], None]
-    """Lay a value into the buffer; raise ``Unreadable`` where it is none of the space."""
+    """Write a value to the buffer; raise ``Unreadable`` if it is not a value of the space."""
     read: Callable[[], Any]
-    """Return a fresh value from the buffer."""
+    """Return a new value from the buffer."""
 
 
 def size(schema: Schema, *, wide: bool) -> int:
-    """Return how many bytes a value takes; a multiple of ``ALIGNMENT``."""
+    """Return the size of a value in bytes, a multiple of ``ALIGNMENT``."""
     match schema["type"]:
         case "Discrete":
             return ALIGNMENT
         case "Text":
-            return _aligned(4 + 4 * schema["max_length"])
+            return _align(4 + 4 * schema["max_length"])
         case "Tuple":
             return sum(size(part, wide=wide) for part in schema["spaces"])
         case "Dict":
             return sum(size(part, wide=wide) for part in schema["spaces"].values())
         case _:
-            return _aligned(prod(_shape(schema)) * _dtype(schema, wide=wide).itemsize)
+            return _align(prod(_shape(schema)) * _dtype(schema, wide=wide).itemsize)
 
 
 def bind(schema: Schema, buffer: bytearray, offset: int = 0, *, wide: bool) -> Binding:
-    """Return the layout of a space, bound to a buffer from ``offset`` on."""
+    """Return the layout of a space, bound to a buffer at ``offset``."""
     match schema["type"]:
         case "Discrete":
             return _bind_integer(np.frombuffer(buffer, np.int64, 1, offset), wide=wide)
@@ -67,30 +101,30 @@ def bind(schema: Schema, buffer: bytearray, offset: int = 0, *, wide: bool) -> B
 
 
 def rows(schema: Schema, count: int) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]":
-    """Return room for many values, not wide: as bytes of shape (count, bytes), and where it can be, ready to assign to.
+    """Allocate rows for many values, not wide: an array of bytes of shape (count, bytes), and a typed view of it.
 
-    The second is the same memory as an array of the space's own dtype, to whose i-th element a value is assigned as it
-    is: one step instead of two. None for spaces that are not one array or one integer.
+    The view has the space's dtype; values are assigned to its elements directly. It is None unless the space is an
+    array or an integer.
     """
     width = size(schema, wide=False)
-    room = np.zeros((count, width), np.uint8)  # zeros, so that padding is the same everywhere; pages come when written
+    allocated = np.zeros((count, width), np.uint8)  # zeros, so that padding is always the same
     if schema["type"] in {"Tuple", "Dict", "Text"}:
-        return room, None
+        return allocated, None
     shape, dtype = (() if schema["type"] == "Discrete" else _shape(schema)), _dtype(schema, wide=False)
     inner = np.empty(shape, dtype).strides
-    return room, np.ndarray((count, *shape), dtype, room.data, 0, (width, *inner))
+    return allocated, np.ndarray((count, *shape), dtype, allocated.data, 0, (width, *inner))
 
 
 def columns(schema: Schema, rows: "np.ndarray[Any, Any]", offset: int = 0) -> Any:
-    """Return many values at once, from rows of laid-out bytes, not wide: an array a leaf, its first axis the rows.
+    """Return the values in rows of bytes, not wide: an array for each leaf of the space, with the rows as first axis.
 
-    ``rows`` is uint8 of shape (steps, bytes). Dicts and tuples of spaces become dicts and tuples, Text a list.
+    ``rows`` is uint8 of shape (steps, bytes). Dict and tuple spaces become dicts and tuples, Text becomes a list.
     """
     match schema["type"]:
         case "Tuple":
-            return tuple(columns(part, rows, at) for part, at in _placed(schema["spaces"], offset))
+            return tuple(columns(part, rows, at) for part, at in _with_offsets(schema["spaces"], offset))
         case "Dict":
-            parts = zip(schema["spaces"], _placed(schema["spaces"].values(), offset), strict=True)
+            parts = zip(schema["spaces"], _with_offsets(schema["spaces"].values(), offset), strict=True)
             return {name: columns(part, rows, at) for name, (part, at) in parts}
         case "Text":
             buffer = bytearray(size(schema, wide=False))
@@ -108,7 +142,7 @@ def _text_of(cells: "np.ndarray[Any, Any]", row: "np.ndarray[Any, Any]", read: C
     return str(read())
 
 
-def _placed(schemas: Any, offset: int, *, wide: bool = False) -> list[tuple[Schema, int]]:
+def _with_offsets(schemas: Any, offset: int, *, wide: bool = False) -> list[tuple[Schema, int]]:
     placed = []
     for schema in schemas:
         placed.append((schema, offset))
@@ -130,12 +164,12 @@ def _dtype(schema: Schema, *, wide: bool) -> "np.dtype[Any]":
             return np.dtype(np.int64)
 
 
-def _aligned(count: int) -> int:
+def _align(count: int) -> int:
     return -(-count // ALIGNMENT) * ALIGNMENT
 
 
 def _bind_parts(schemas: Any, buffer: bytearray, offset: int, *, wide: bool) -> list[Binding]:
-    return [bind(schema, buffer, at, wide=wide) for schema, at in _placed(schemas, offset, wide=wide)]
+    return [bind(schema, buffer, at, wide=wide) for schema, at in _with_offsets(schemas, offset, wide=wide)]
 
 
 def _bind_integer(cell: "np.ndarray[Any, Any]", *, wide: bool) -> Binding:
@@ -151,14 +185,14 @@ def _bind_integer(cell: "np.ndarray[Any, Any]", *, wide: bool) -> Binding:
 
 
 def _is_whole(value: Any) -> bool:
-    """Return whether a number is a float without a fraction; what policies return for integers is often one."""
+    """Return whether a value is a float without a fraction, which policies often return for integers."""
     if isinstance(value, np.ndarray) and value.shape == ():
         value = value[()]
     return isinstance(value, float | np.floating) and float(value).is_integer()
 
 
 def _are_whole(array: "np.ndarray[Any, Any]") -> bool:
-    """Return whether every number is an integer that int64 holds."""
+    """Return whether all numbers are integers within int64."""
     return bool((np.isfinite(array) & (np.abs(array) < LARGEST_INTEGER) & (array == np.floor(array))).all())
 
 

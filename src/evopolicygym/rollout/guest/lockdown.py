@@ -1,8 +1,6 @@
-"""What a policy's process does to itself before it touches a checkpoint: it can only give up rights.
+"""Drops a policy process's rights before it reads a checkpoint: capabilities, limits, no_new_privs, Landlock, seccomp.
 
-The host says what to give up (``sandbox.base.Confinement``); here it is done, by system calls that a process may make
-on itself: capabilities, resource limits, no_new_privs, Landlock, seccomp. Nothing here can be undone by the process
-afterwards.
+The host decides which (``sandbox.base.Confinement``). The process can't undo any of it.
 """
 
 import ctypes
@@ -18,9 +16,9 @@ from typing import Any
 PR_SET_NO_NEW_PRIVS, PR_SET_DUMPABLE, PR_SET_PDEATHSIG = 38, 4, 1
 PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 23, 24, 47, 4
 CAPABILITIES = 64
-"""More than any kernel has."""
+"""An upper bound of the number of capabilities of any kernel."""
 CAPABILITY_SETS = struct.pack("<Ii", 0x20080522, 0), bytes(24)
-"""What ``capset`` takes: version 3, this process; and nothing effective, permitted or inheritable."""
+"""Arguments of ``capset``: version 3 and this process; no effective, permitted or inheritable capabilities."""
 SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
 SYSTEM_CALLS = {
     "x86_64": {"seccomp": 317, "landlock_create_ruleset": 444},
@@ -29,12 +27,12 @@ SYSTEM_CALLS = {
 LANDLOCK_READ = (1 << 2) | (1 << 3)
 """LANDLOCK_ACCESS_FS_READ_FILE and _READ_DIR."""
 LANDLOCK_FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""ABI version: how many file-system rights it knows; from 5 on, sixteen."""
+"""Number of file-system rights by ABI version; sixteen from 5 on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """All that is needed to confine a process, made ready once by the zygote for all its children."""
+class PreparedLockdown:
+    """What ``confine`` needs, prepared once by the zygote for all its children."""
 
     libc: ctypes.CDLL
     limits: Mapping[str, int]
@@ -43,32 +41,42 @@ class Prepared:
     filter: bytes
     """A compiled seccomp program; empty for none."""
     own_process: int
-    """The number that stands in the program for that of the process that installs it."""
+    """The placeholder in the program for the PID of the process that installs it."""
     capabilities: Sequence[int] | None
-    """The bounding set, where the zygote has privileges that its children must not have; None where it has none."""
+    """The bounding set, which the children of a privileged zygote drop; None if the zygote has no privileges."""
     unprivileged: bool
-    """Whether nothing that this process starts may have more rights than it; else it is not confined at all."""
+    """Whether processes that it starts can't gain rights; if not, it is not confined at all."""
 
 
-def prepare(how: Mapping[str, Any], *, privileged: bool) -> Prepared:
-    """Make ready what ``how`` names; raise ``OSError`` where the kernel refuses.
+def prepare(confinement: Mapping[str, Any], *, privileged: bool) -> PreparedLockdown:
+    """Prepare a confinement; raise ``OSError`` if the kernel refuses.
 
-    ``privileged`` says that this process holds capabilities for itself, all of which its children give up. Where it
-    doesn't, it gives up its own at once, before it reads anything: what it can't reach then, no child could.
+    A ``privileged`` process keeps its capabilities, and its children drop them. Any other drops its own at once, before
+    it reads any file, so that it can read no more than its children.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    os.nice(how["nice"])
-    held = tuple(item for item in range(CAPABILITIES) if libc.prctl(PR_CAPBSET_READ, item, 0, 0, 0) == 1)
-    if how["unprivileged"] and not privileged:
-        _give_up_capabilities(libc, held)
+    os.nice(confinement["nice"])
+    bounding = tuple(
+        capability for capability in range(CAPABILITIES) if libc.prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1
+    )
+    if confinement["unprivileged"] and not privileged:
+        _give_up_capabilities(libc, bounding)
         _require(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
-    ruleset = _ruleset(libc, how["landlock"]) if how["landlock"] and landlock_version() else -1
-    program, capabilities = bytes.fromhex(how["seccomp"]), held if privileged else None
-    return Prepared(libc, how["limits"], ruleset, program, how["own_process"], capabilities, how["unprivileged"])
+    ruleset = _ruleset(libc, confinement["landlock"]) if confinement["landlock"] and landlock_version() else -1
+    program, capabilities = bytes.fromhex(confinement["seccomp"]), bounding if privileged else None
+    return PreparedLockdown(
+        libc,
+        confinement["limits"],
+        ruleset,
+        program,
+        confinement["own_process"],
+        capabilities,
+        confinement["unprivileged"],
+    )
 
 
-def confine(how: Prepared) -> None:
-    """Give up all that was prepared; raise ``OSError`` where the kernel refuses."""
+def confine(how: PreparedLockdown) -> None:
+    """Apply a prepared confinement to this process; raise ``OSError`` if the kernel refuses."""
     if how.capabilities is not None:
         _give_up_capabilities(how.libc, how.capabilities)
     for name, amount in how.limits.items():
@@ -85,12 +93,12 @@ def confine(how: Prepared) -> None:
 
 
 def _give_up_capabilities(libc: ctypes.CDLL, bounding: Sequence[int]) -> None:
-    """Leave nothing in any of the five sets; the bounding one first, which takes a capability to make smaller.
+    """Empty all five sets; the bounding set first, since dropping from it needs a capability.
 
-    Who lacks that capability keeps the bounding set, which gives nothing under no_new_privs.
+    A process without that capability keeps the bounding set, which has no effect under no_new_privs.
     """
-    for item in bounding:
-        dropped = libc.prctl(PR_CAPBSET_DROP, item, 0, 0, 0)
+    for capability in bounding:
+        dropped = libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
         if dropped < 0 and ctypes.get_errno() == errno.EPERM:
             break
         _require(dropped, "PR_CAPBSET_DROP")
@@ -99,25 +107,25 @@ def _give_up_capabilities(libc: ctypes.CDLL, bounding: Sequence[int]) -> None:
 
 
 def _limit(kind: int, amount: int) -> None:
-    """Set a limit; where the user's own is stricter already, that one stays."""
+    """Set a limit, unless the current one is stricter."""
     _, hard = resource.getrlimit(kind)
-    least = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
-    resource.setrlimit(kind, (least, least))
+    limit = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+    resource.setrlimit(kind, (limit, limit))
 
 
-def die_with_parent(how: Prepared) -> None:
-    """Have the kernel kill this process when the zygote ends; without namespaces nothing else would."""
-    _require(how.libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
+def die_with_parent(prepared: PreparedLockdown) -> None:
+    """Have the kernel kill this process when the zygote ends; which nothing else does without namespaces."""
+    _require(prepared.libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
 
 
 def landlock_version() -> int:
-    """Return the kernel's Landlock ABI version; 0 where it has none."""
+    """Return the kernel's Landlock ABI version; 0 for none."""
     version = ctypes.CDLL(None, use_errno=True).syscall(_number("landlock_create_ruleset"), None, 0, 1)
     return max(0, int(version))
 
 
 def _ruleset(libc: ctypes.CDLL, readable: Sequence[str]) -> int:
-    """Return a ruleset: reading under the named paths and nothing else; no TCP, no signals to the outside."""
+    """Return a ruleset that allows only reading below the paths, without TCP and without signals to other processes."""
     version = landlock_version()
     rights = (1 << LANDLOCK_FS_RIGHTS.get(version, 16)) - 1
     network = 3 if version >= 4 else 0  # noqa: PLR2004 - the ABI that brought TCP rules: bind and connect
@@ -131,10 +139,10 @@ def _ruleset(libc: ctypes.CDLL, readable: Sequence[str]) -> int:
     return ruleset
 
 
-def allow_reading(how: Prepared, path: str) -> None:
-    """Let children read at a path besides, where there is a ruleset; raise ``OSError`` where the kernel refuses."""
-    if how.ruleset >= 0:
-        _allow_reading(how.libc, _number("landlock_create_ruleset") + 1, how.ruleset, path)
+def allow_reading(prepared: PreparedLockdown, path: str) -> None:
+    """Let children also read below a path, if there is a ruleset; raise ``OSError`` if the kernel refuses."""
+    if prepared.ruleset >= 0:
+        _allow_reading(prepared.libc, _number("landlock_create_ruleset") + 1, prepared.ruleset, path)
 
 
 def _allow_reading(libc: ctypes.CDLL, add_rule: int, ruleset: int, path: str) -> None:

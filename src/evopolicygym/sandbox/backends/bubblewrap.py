@@ -144,7 +144,7 @@ def _start(
         line = [bwrap(), "--args", str(argument_file), "--", PYTHON, *arguments]
         try:
             return subprocess.Popen(
-                group.joined_by(bwrap(), line) if group else line,
+                group.join_command(bwrap(), line) if group else line,
                 env={},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -211,7 +211,7 @@ def policy_view(ground: WorkerDirectory, layers: Layers | None, *, shows_checkpo
     overlays = Overlays(layers)
     yield from _own_machine(overlays, ground.library)
     for name, path in ground.library.paths.items():
-        yield from overlays.shown(str(path), f"{PACKAGES}/{name}")
+        yield from overlays.show(str(path), f"{PACKAGES}/{name}")
     yield from ("--ro-bind", str(ground.runtime), RUNTIME)
     yield from checkpoint
     yield from overlays.devices([Path(device).name for device in DEVICES])
@@ -245,8 +245,8 @@ def _own_machine(overlays: Overlays, library: PolicyLibrary) -> Iterator[str]:
     ]
     yield from overlays.words(first, _standard_library(python), {".": hidden_parts}, below=below)
     for library_file in python.bundled_libraries:
-        yield from overlays.copied(library_file, _library_path(Path(library_file).name))
-    yield from overlays.copied(python.program, PYTHON)
+        yield from overlays.copy_file(library_file, _library_path(Path(library_file).name))
+    yield from overlays.copy_file(python.program, PYTHON)
 
 
 def _standard_library(python: PolicyPython) -> str:

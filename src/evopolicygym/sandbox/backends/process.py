@@ -90,7 +90,7 @@ def spawn(
     paths = {"PYTHONPATH": f"{ground.runtime}:{ground.packages}"}
     command = [ground.library.python.program, *zygote_arguments(control)]
     return subprocess.Popen(
-        group.joined_by(command[0], command) if group else command,
+        group.join_command(command[0], command) if group else command,
         env={**environment, **paths},
         cwd=ground.root,
         stdin=subprocess.DEVNULL,

@@ -1,1 +1,1 @@
-"""Where an agent's program works: what it sees, what runs of us beside it, and how it is ended."""
+"""Sandboxes of agents' programs: what a program sees, this package's processes inside, and how it is ended."""

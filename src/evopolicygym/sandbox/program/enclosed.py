@@ -35,7 +35,7 @@ from evopolicygym.sandbox.program.started import (
     GONE_S,
     StartedProgram,
     finish_handshake,
-    killed_on_failure,
+    kill_on_failure,
     stub_arguments,
     stub_orders,
 )
@@ -113,7 +113,7 @@ def enclosed(
             finally:
                 os.close(info_write)
             theirs.close()
-            with killed_on_failure(process):
+            with kill_on_failure(process):
                 child = int(json.loads(info.read())["child-pid"])
                 init = os.pidfd_open(child)
                 findings = finish_handshake(
@@ -150,7 +150,7 @@ def preflight(
     paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
     python = python_of(command)
     modules = hidden_modules(simulators)
-    trees = view.searched(command, modules)
+    trees = view.search_trees(command, modules)
     pythons = [*([python] if python else []), *(item for places in trees.values() for item in places.pythons)]
     names = names_of(modules)
     inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
@@ -227,7 +227,7 @@ def _bwrap(
         passed.append(open_memory(encode_arguments((*kinds, *words))))
         line = ["bwrap", "--args", str(passed[-1]), "--", *inner]  # by name: the sandbox must not show bwrap's path
         return subprocess.Popen(
-            group.joined_by(bwrap(), line) if group else line,
+            group.join_command(bwrap(), line) if group else line,
             executable=None if group else bwrap(),
             env={},
             cwd="/",

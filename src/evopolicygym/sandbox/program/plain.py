@@ -19,7 +19,7 @@ from evopolicygym.sandbox.program.started import (
     GONE_S,
     StartedProgram,
     finish_handshake,
-    killed_on_failure,
+    kill_on_failure,
     stub_arguments,
     stub_orders,
 )
@@ -99,10 +99,10 @@ def _start_confined(
     line = [sys.executable, *stub_arguments(orders), *command]
     try:
         with ours, theirs:
-            joining = group.joined_by(line[0], line) if group else line
+            joining = group.join_command(line[0], line) if group else line
             process = _start_session(joining, workspace, environment, theirs.fileno())
             theirs.close()
-            with killed_on_failure(process):
+            with kill_on_failure(process):
                 findings = finish_handshake(
                     ours, (), lambda report: limit_findings(report, limits, group, namespaced=False)
                 )

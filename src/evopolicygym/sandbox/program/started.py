@@ -128,7 +128,7 @@ def stub_arguments(orders: Mapping[str, Any]) -> list[str]:
 
 
 @contextlib.contextmanager
-def killed_on_failure(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+def kill_on_failure(process: "subprocess.Popen[bytes]") -> Iterator[None]:
     """Kill a process if the block fails; raise ``SandboxError`` with its output."""
     try:
         yield

@@ -66,7 +66,7 @@ def words(
     Python of policies, with numpy, scipy and ``packages``. With ``overlays`` the files are private.
     """
     trees = _trees(command, modules)
-    mounter = _Mounter(overlays, searched(command, modules))
+    mounter = _Mounter(overlays, search_trees(command, modules))
     yield from _system(mounter)
     for path in SCRATCH:
         yield from ("--size", str(scratch_bytes), "--tmpfs", path)
@@ -108,7 +108,7 @@ class _Mounter:
             hidden = {os.path.relpath(directory, source): names for directory, names in places.hidden.items()}
             yield from self.overlays.words(source, target, hidden)
         else:
-            yield from self.overlays.shown(source, target)
+            yield from self.overlays.show(source, target)
 
     def direct_trees(self) -> Iterator[SimulatorPlaces]:
         """Yield the simulators in trees that are mounted directly."""
@@ -136,7 +136,7 @@ def python_of(command: Sequence[str]) -> str | None:
     return interpreter if Path(interpreter).name.startswith("python") else None
 
 
-def launched(program: Path) -> tuple[str, ...]:
+def launch_command(program: Path) -> tuple[str, ...]:
     """Return the command of an installed program by its real path, so that its packages are visible too.
 
     If it needs Node, that is the one beside it, else the one on the PATH.
@@ -286,7 +286,7 @@ def _machine_directories() -> list[str]:
         )
 
 
-def searched(command: Sequence[str], modules: Sequence[str]) -> dict[str, SimulatorPlaces]:
+def search_trees(command: Sequence[str], modules: Sequence[str]) -> dict[str, SimulatorPlaces]:
     """Return the files of modules in each tree that a command's program sees.
 
     Raises ``SandboxError`` if the command names one of the modules, or a tree is too large to be searched.

@@ -59,7 +59,7 @@ def answer_pieces(path: str, body: Json, reply: Reply) -> Iterator[bytes]:
 
 
 def encode_answer(path: str, body: Json, documents: Sequence[Json]) -> Iterator[bytes]:
-    """Yield the bytes of an answer: its documents as events where the request is streamed, else the last one."""
+    """Yield the bytes of an answer: its documents as events if the request is streamed, else the last one."""
     if not is_streamed(path, body):
         yield json.dumps(documents[-1]).encode()
         return
