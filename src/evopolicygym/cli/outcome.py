@@ -165,7 +165,7 @@ def _chosen(task: Task) -> str:
         name.replace("_", " ") + (f" {value}" if value is not True else "")
         for name, value in changed_settings(task, KNOBS).items()
     ]
-    return f"\n{printable(', '.join(chosen))}" if chosen else ""
+    return f"\noptions: {printable(', '.join(chosen))}" if chosen else ""
 
 
 def _selected_at(state: RunState) -> str:
