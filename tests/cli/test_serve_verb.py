@@ -141,10 +141,13 @@ def test_two_agents_at_once_share_one_budget(tmp_path: Path) -> None:
     """What is more than the budget is refused with nothing charged; a run that is finished early is scored."""
     with served(tmp_path, *BEGIN) as run:
         said = run.shell("for i in 1 2 3 4; do (./judge submit 0-3 || echo refused) & done; wait")
-        run.shell("./judge finish")
+        closing = run.shell("./judge finish")
         document = run.ended()
+    printed = "".join((tmp_path / name).read_text(encoding="utf-8") for name in ("out", "err"))
 
     assert said.count("refused") == 3
+    assert "closing" in closing
+    assert "options: finish" in printed
     assert document["budget"] == {"episodes": 6, "spent": 4, "submissions": 1}
     assert document["outcome"]["closed"] == "finish_asked"  # type: ignore[index]
     assert document["stage"] == "finished"

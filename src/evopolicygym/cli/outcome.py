@@ -164,7 +164,7 @@ def _changed_settings(task: Task) -> str:
         name.replace("_", " ") + (f" {value}" if value is not True else "")
         for name, value in changed_settings(task, KNOBS).items()
     ]
-    return f"\n{printable(', '.join(settings))}" if settings else ""
+    return f"\noptions: {printable(', '.join(settings))}" if settings else ""
 
 
 def _selected_at(state: RunState) -> str:
