@@ -2,11 +2,13 @@
 
 import json
 import logging
+import os
+import sys
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -28,6 +30,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the resul
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Log details: the sandbox, where files lie, every episode.")
 ]
+PLAIN_WIDTH = 160
+"""Columns of what is printed into a file or a pipe, unless COLUMNS says otherwise."""
 _is_quiet = False
 """Whether warnings are left out."""
 
@@ -37,7 +41,7 @@ def out() -> "Console":
     """Return the console for results."""
     from evopolicygym.cli.printing import PrintingConsole
 
-    return PrintingConsole(highlight=False, soft_wrap=False)
+    return PrintingConsole(highlight=False, soft_wrap=False, width=_width(sys.stdout))
 
 
 @cache
@@ -45,7 +49,12 @@ def err() -> "Console":
     """Return the console for progress and complaints."""
     from evopolicygym.cli.printing import PrintingConsole
 
-    return PrintingConsole(stderr=True, highlight=False)
+    return PrintingConsole(stderr=True, highlight=False, width=_width(sys.stderr))
+
+
+def _width(stream: TextIO) -> int | None:
+    """Return the columns of a stream that is no terminal; None leaves them to the terminal or to COLUMNS."""
+    return None if stream.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
 
 
 def print_text(text: str, *, end: str = "\n") -> None:

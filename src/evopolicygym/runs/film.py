@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import Split
-from evopolicygym.core.errors import RequestRefused, UsageError
+from evopolicygym.core.errors import RecordError, RequestRefused, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.film import Film, RecordedEpisode
 from evopolicygym.core.rollout import Episode
@@ -230,9 +230,17 @@ def _played_again(
     """Have the policy play what was not recorded, and its actions written; return the episodes, and at which level."""
     if not cases:
         return {}, ""
-    with open_replay(root, means) as run:
-        first = submission if split is Split.TRAIN else run.record.state.first_with(submission.charged.checkpoint)
-        return dict(run.play(split, first, cases, files)), run.isolation
+    try:
+        with open_replay(root, means) as run:
+            first = submission if split is Split.TRAIN else run.record.state.first_with(submission.charged.checkpoint)
+            return dict(run.play(split, first, cases, files)), run.isolation
+    except RecordError as error:
+        which = f"{split.value.replace('_', '-')} {'case' if len(cases) == 1 else 'cases'} {', '.join(map(str, cases))}"
+        recorded = f" Recorded episodes need no replay: try --split train --submission {submission.index}."
+        raise RecordError(
+            f"The actions of {which} are not recorded, so the policy has to play again. {error}"
+            f"{'' if split is Split.TRAIN else recorded}"
+        ) from error
 
 
 def _doubt(opened: RunOpened) -> str:
