@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from evopolicygym.specs import catalog
+from evopolicygym.specs import catalog, pack_catalog
 from shell import ESCAPE, Shell
 
 
@@ -24,6 +24,16 @@ def test_environments_in_json(shell: Shell) -> None:
 
     assert catalog.names() == [one["name"] for one in found]
     assert all(one["objective"] and one["max_steps"] for one in found)
+
+
+def test_all_tasks_are_listed(shell: Shell) -> None:
+    """With --all the tasks of packs stand below the specs, in JSON too."""
+    listed, found = shell("environments", "--all").out, shell.json("environments", "--all")
+    names = [*catalog.names(), *(task.name for pack in pack_catalog.readable() for task in pack.tasks)]
+
+    assert names == [document["name"] for document in found]
+    assert len(names) > 700
+    assert set(names) <= set(listed.split())
 
 
 def test_check_environment(shell: Shell) -> None:

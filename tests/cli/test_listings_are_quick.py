@@ -16,10 +16,10 @@ print(*[one for one in ("numpy", "gymnasium", "matplotlib", "mujoco") if one in 
 """
 
 
-@pytest.mark.parametrize("listing", ["packs", "environments"])
+@pytest.mark.parametrize("listing", ["packs", "environments", "environments --all"])
 def test_a_listing_loads_neither_numpy_nor_a_simulator(listing: str) -> None:
     """Names, texts and whether something is installed are read from files alone."""
-    line = [sys.executable, "-c", LISTED, listing]
+    line = [sys.executable, "-c", LISTED, *listing.split()]
     done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
 
     assert done.stdout

@@ -121,7 +121,10 @@ def test_what_was_not_recorded_is_played_again(run_copy: PlayedRun) -> None:
 
 
 def test_a_forged_record_is_marked(run: Told, tmp_path: Path) -> None:
-    """Where the actions recorded are not those played, or versions others, the film says so, with exit code 1."""
+    """Where recorded actions are not those played, or versions others, the film says so, with exit code 1.
+
+    Without actions no film is made under other versions; the error says what can be filmed.
+    """
     copy = RunPaths(tmp_path / "runs" / "copy")
     shutil.copytree(run.paths.root, copy.root)
     copy.journal.unlink()
@@ -139,6 +142,8 @@ def test_a_forged_record_is_marked(run: Told, tmp_path: Path) -> None:
     assert one["shot"]["trajectory_sha256"] != one["recorded"]["trajectory_sha256"]
     assert one["doubt"].startswith("numpy 1.0 then, ")
     assert "DIFFERS" in invoke([str(copy.root)]).output
+    steps.unlink()
+    assert "--split train --submission" in str(invoke([str(copy.root), "--force"]).exception)
 
 
 def test_a_renderer_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

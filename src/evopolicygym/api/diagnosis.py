@@ -17,7 +17,7 @@ from evopolicygym.api.results import TableSet
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import Stage
-from evopolicygym.core.text import printable
+from evopolicygym.core.text import counted, printable
 from evopolicygym.records.reader import Places, RunRecord, expand_runs, find_places, read_run
 from evopolicygym.records.run_document import summary_of
 
@@ -230,7 +230,7 @@ def findings_table(conduct: Conduct) -> Table:
         (finding.grade.value, finding.detector, finding.what, str(finding.place), finding.words, finding.times)
         for finding in conduct.findings
     )
-    read = f"read: {conduct.commands} commands, {conduct.programs} programs"
+    read = f"read: {counted(conduct.commands, 'command')}, {counted(conduct.programs, 'program')}"
     table = table_of("findings", ("grade", "kind", "what", "where", "words", "times"), rows)
     return replace(table, notes=(read, *conduct.notes))
 

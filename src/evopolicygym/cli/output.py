@@ -5,11 +5,13 @@ Rich is imported when something is printed, because ``--help`` doesn't need it.
 
 import json
 import logging
+import os
+import sys
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -32,6 +34,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the resul
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Log details: the sandbox, paths of files, every episode.")
 ]
+PLAIN_WIDTH = 160
+"""Columns of what is printed into a file or a pipe, unless COLUMNS says otherwise."""
 _is_quiet = False
 """Whether warnings are suppressed."""
 
@@ -59,13 +63,18 @@ def printing_console(**settings: Any) -> "Console":  # noqa: ANN401 - settings o
 @cache
 def out() -> "Console":
     """Return the console for results."""
-    return printing_console(soft_wrap=False)
+    return printing_console(soft_wrap=False, width=_width(sys.stdout))
 
 
 @cache
 def err() -> "Console":
     """Return the console for progress and errors."""
-    return printing_console(stderr=True)
+    return printing_console(stderr=True, width=_width(sys.stderr))
+
+
+def _width(stream: TextIO) -> int | None:
+    """Return the columns of a stream that is not a terminal; None leaves them to the terminal or to COLUMNS."""
+    return None if stream.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
 
 
 def print_text(text: str, *, end: str = "\n") -> None:

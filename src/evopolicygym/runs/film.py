@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import Split
-from evopolicygym.core.errors import RequestRefused, UsageError
+from evopolicygym.core.errors import RecordError, RequestRefused, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.film import Film, RecordedEpisode
 from evopolicygym.core.rollout import Episode
@@ -238,9 +238,17 @@ def _replay_episodes(
     """Replay episodes without recorded actions and record them; return the episodes and the isolation."""
     if not cases:
         return {}, ""
-    with open_replay(root, replay_options) as run:
-        first = submission if split is Split.TRAIN else run.record.state.first_with(submission.charged.checkpoint)
-        return dict(run.play(split, first, cases, files)), run.isolation
+    try:
+        with open_replay(root, replay_options) as run:
+            first = submission if split is Split.TRAIN else run.record.state.first_with(submission.charged.checkpoint)
+            return dict(run.play(split, first, cases, files)), run.isolation
+    except RecordError as error:
+        which = f"{split.value.replace('_', '-')} {'case' if len(cases) == 1 else 'cases'} {', '.join(map(str, cases))}"
+        recorded = f" Recorded episodes need no replay: try --split train --submission {submission.index}."
+        raise RecordError(
+            f"The actions of {which} are not recorded, so the policy has to play again. {error}"
+            f"{'' if split is Split.TRAIN else recorded}"
+        ) from error
 
 
 def _doubt(opened: RunOpened) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from evopolicygym.agents.kit.judge_client import JudgeClient, Summary, turn
 from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError
+from evopolicygym.core.text import counted
 
 POPULATION, LEAST_POPULATION = 10, 4
 BUDGET_SHARE = 10
@@ -101,7 +102,7 @@ class LinearSearchAgent:
             best = self._evolve(player, probe, seed)
         while player.remaining:
             player.single(best, player.remaining)
-        return f"{player.submissions} submissions"
+        return counted(player.submissions, "submission")
 
     def _evolve(self, player: "_CandidatePlayer", probe: _Probe, seed: int) -> Parameters:
         """Play generations until the budget is spent; return the final policy."""

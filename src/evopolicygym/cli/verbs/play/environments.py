@@ -10,17 +10,21 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.output import out, print_json
+from evopolicygym.cli.output import out, print_json, print_text
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import number
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.specs.catalog import load, names
+from evopolicygym.specs.pack_catalog import readable
 
 EXAMPLES = """
 Examples:
 
 evopolicygym environments
+
+evopolicygym environments --all | grep -i maze
 
 evopolicygym environments --json | jq '.[].name'
 
@@ -39,6 +43,8 @@ PYTHONPATH=. evopolicygym environments add walk:Walk-v0   (registered in your wa
 """
 MISSING = " *"
 """Marks environments whose simulator is not installed."""
+NAME_WIDTH = 50
+"""Columns of the names of packs' tasks."""
 WIDE = 100
 """The least columns of a terminal to show gymnasium's ids."""
 
@@ -49,14 +55,17 @@ app = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, rich_markup_mode
 @app.callback()
 def environments(
     context: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", help="List the tasks of all packs too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole specs as JSON.")] = False,
 ) -> None:
     """List the environments with their anchors; `add` drafts a spec of your own."""
     if context.invoked_subcommand:
         return
     specs: list[EnvironmentSpec] = [load(name) for name in names()]
+    packs = [pack for pack in readable() if pack.tasks] if everything else []
     if as_json:
-        print_json([{**asdict(spec), "is_installed": is_installed(spec)} for spec in specs])
+        documents = [{**asdict(spec), "is_installed": is_installed(spec)} for spec in specs]
+        print_json([*documents, *(_task_document(pack, task) for pack in packs for task in pack.tasks)])
         return
     wide = out().width >= WIDE
     table = Table(box=None, padding=(0, 1), header_style="dim")
@@ -82,6 +91,23 @@ def environments(
         out().print(
             f"{MISSING.strip()} not installed: pip install 'evopolicygym[{extras}]'", markup=False, soft_wrap=True
         )
+    for pack in packs:
+        print_text(f" {pack.name}: {pack.title}")
+        for task in pack.tasks:
+            print_text(f"   {task.name:<{NAME_WIDTH}} {task.kind.value:<9} {task.max_steps or '':>7}".rstrip())
+    if not everything:
+        out().print("more: evopolicygym packs lists families, evopolicygym environments --all their tasks", style="dim")
+
+
+def _task_document(pack: Pack, task: PackTask) -> dict[str, object]:
+    return {
+        "name": task.name,
+        "id": task.id,
+        "family": pack.family,
+        "kind": task.kind,
+        "max_steps": task.max_steps,
+        "pack": pack.name,
+    }
 
 
 @app.command(epilog=ADD_EXAMPLES)
