@@ -13,7 +13,7 @@ from evopolicygym.analysis.ranking.aggregates import (
     interquartile_mean,
     optimality_gap,
     performance_profile,
-    pooled,
+    pool_tasks,
     task_means,
 )
 from evopolicygym.analysis.ranking.bootstrap import Resampler
@@ -36,13 +36,13 @@ def test_aggregates_are_rliables(recorded: dict[str, Any]) -> None:
     scores = by_task(recorded["scores"])
     each = [float(improvement(*pair)) for pair in zip(scores, by_task(recorded["others"]), strict=True)]
     found = {
-        "interquartile_mean": interquartile_mean(pooled(scores)),
+        "interquartile_mean": interquartile_mean(pool_tasks(scores)),
         "median": np.median(task_means(scores)),
         "mean": task_means(scores).mean(),
-        "optimality_gap": optimality_gap(pooled(scores)),
-        "profile": performance_profile(pooled(scores), np.array(recorded["thresholds"])),
+        "optimality_gap": optimality_gap(pool_tasks(scores)),
+        "profile": performance_profile(pool_tasks(scores), np.array(recorded["thresholds"])),
         "improvement": np.mean(each),
-        "resampled_interquartile_means": [interquartile_mean(pooled(by_task(x))) for x in recorded["resampled"]],
+        "resampled_interquartile_means": [interquartile_mean(pool_tasks(by_task(x))) for x in recorded["resampled"]],
     }
 
     assert all(np.allclose(value, recorded[name], rtol=0, atol=1e-9) for name, value in found.items())
@@ -52,7 +52,7 @@ def test_tasks_weigh_the_same_at_any_number_of_runs() -> None:
     """A task with more repeats counts no more than the others."""
     few, many = np.array([0.0, 0.0]), np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
 
-    assert interquartile_mean(pooled([few, many])) == 0.5
+    assert interquartile_mean(pool_tasks([few, many])) == 0.5
 
 
 def test_the_papers_entries_have_no_interval() -> None:

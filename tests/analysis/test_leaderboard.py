@@ -10,10 +10,10 @@ import pytest
 
 from evopolicygym.analysis.published.score_tables import paper, shipped, shipped_names
 from evopolicygym.analysis.ranking.bootstrap import Resampler
-from evopolicygym.analysis.ranking.comparability import comparable
+from evopolicygym.analysis.ranking.comparability import TableFilter, comparable
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing, leaderboard
 from evopolicygym.analysis.ranking.pairing import improvement_interval, pairing
-from evopolicygym.analysis.ranking.score_table import RANDOM, TableFilter, score_table
+from evopolicygym.analysis.ranking.score_table import RANDOM, score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.contents import scores_tables
 from evopolicygym.analysis.tables.table import Number

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from evopolicygym.analysis.ranking.score_table import TableFilter, score_table, score_tables
+from evopolicygym.analysis.ranking.comparability import TableFilter
+from evopolicygym.analysis.ranking.score_table import score_table, score_tables
 from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError, UnknownName, UsageError

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.ranking.comparability import comparable
-from evopolicygym.analysis.ranking.score_table import SPLIT_BY, TableFilter, score_table
+from evopolicygym.analysis.ranking.comparability import SPLIT_BY, TableFilter, comparable
+from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.errors import UsageError

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,9 +10,9 @@ from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group
 from evopolicygym.analysis.headroom.headroom import Surroundings
 from evopolicygym.analysis.published.score_tables import PublishedTable
 from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates
-from evopolicygym.analysis.ranking.comparability import distinct_runs
+from evopolicygym.analysis.ranking.comparability import TableFilter, distinct_runs
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
-from evopolicygym.analysis.ranking.score_table import ScoreTable, TableFilter, score_table
+from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
 from evopolicygym.analysis.results import Problem, Results, RunResult
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.text import printable
@@ -49,7 +49,10 @@ class Findings:
     @cached_property
     def aggregates(self) -> Aggregates:
         """The aggregates over tasks and runs; without entries if there is no table."""
-        return aggregates(self.table) if self.table else Aggregates((), {})
+        if self.table is None:
+            return Aggregates((), {})
+        found = aggregates(self.table)
+        return replace(found, notes=(*self.table.notes, *found.notes))
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from evopolicygym.agents.builtin import reference
 from evopolicygym.analysis.published.score_tables import load_published, shipped_names
-from evopolicygym.analysis.ranking.score_table import TableFilter
+from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.results import load_results
 from evopolicygym.api import accept_old_names
 from evopolicygym.core.agent import OUTSIDE

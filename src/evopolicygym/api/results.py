@@ -16,17 +16,12 @@ from evopolicygym.analysis.headroom.headroom import headroom as headroom_of
 from evopolicygym.analysis.published.score_tables import OtherFigures, shipped
 from evopolicygym.analysis.published.score_tables import load_published as shipped_beside
 from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates, aggregates_document, aggregates_table
+from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
 from evopolicygym.analysis.ranking.noise import task_noise
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
-from evopolicygym.analysis.ranking.score_table import (
-    ScoreTable,
-    TableFilter,
-    TaskRow,
-    score_table,
-    score_tables,
-)
+from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow, score_table, score_tables
 from evopolicygym.analysis.ranking.task_scale import BEST
 from evopolicygym.analysis.results import Problem, Results, RunResult, load_results
 from evopolicygym.analysis.tables.contents import (

@@ -15,7 +15,7 @@ from evopolicygym.analysis.drawing.figure import Drawing
 from evopolicygym.analysis.findings import Findings, find
 from evopolicygym.analysis.headroom.headroom import Surroundings
 from evopolicygym.analysis.published.score_tables import PublishedData, PublishedTable
-from evopolicygym.analysis.ranking.score_table import TableFilter, group_comparable
+from evopolicygym.analysis.ranking.comparability import TableFilter, group_comparable
 from evopolicygym.analysis.results import Results
 from evopolicygym.core.cases import PROTOCOL_VERSION
 from evopolicygym.core.errors import UnknownName, UsageError

@@ -14,8 +14,8 @@ import numpy as np
 
 from evopolicygym.analysis.effects.estimate import MeanEstimate, MeasuredGroup, Spread, holm, mean_estimate
 from evopolicygym.analysis.ranking.bootstrap import Floats
-from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, differences, distinct_runs, property_of
-from evopolicygym.analysis.ranking.score_table import TableFilter, score_table
+from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, TableFilter, differences, distinct_runs, property_of
+from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.ranking.task_scale import TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UnknownName, UsageError

@@ -143,7 +143,7 @@ def _task_scores(entry: Entry, scales: Mapping[str, TaskScale]) -> list[Floats]:
     return found
 
 
-def pooled(scores: Sequence[Floats]) -> Floats:
+def pool_tasks(scores: Sequence[Floats]) -> Floats:
     """Return the scores of tasks, each shaped (..., runs), in one array in which tasks have the same weight."""
     most = math.lcm(*(each.shape[-1] for each in scores))
     return np.concatenate([np.repeat(each, most // each.shape[-1], axis=-1) for each in scores], axis=-1)
@@ -173,10 +173,10 @@ def _entry_aggregates(
 
     return EntryAggregates(
         entry, len(scores), sum(len(each) for each in scores),
-        interquartile_mean=scored(lambda each: interquartile_mean(pooled(each))),
+        interquartile_mean=scored(lambda each: interquartile_mean(pool_tasks(each))),
         median=scored(lambda each: np.asarray(np.median(task_means(each), axis=-1))),
         mean=scored(lambda each: np.asarray(task_means(each).mean(axis=-1))),
-        optimality_gap=scored(lambda each: optimality_gap(pooled(each)), (0.0, math.inf)),
+        optimality_gap=scored(lambda each: optimality_gap(pool_tasks(each)), (0.0, math.inf)),
         profile=_profile(scores, replicates, thresholds, freedom),
     )  # fmt: skip
 
@@ -194,10 +194,10 @@ def _replicates(
 def _profile(
     scores: Sequence[Floats], replicates: Sequence[Floats] | None, thresholds: Floats, freedom: float
 ) -> Profile:
-    shares = performance_profile(pooled(scores), thresholds)
+    shares = performance_profile(pool_tasks(scores), thresholds)
     if replicates is None:
         return Profile(tuple(thresholds.tolist()), tuple(shares.tolist()), None, None)
-    reach = bootstrap_reach(shares, performance_profile(pooled(replicates), thresholds), freedom)
+    reach = bootstrap_reach(shares, performance_profile(pool_tasks(replicates), thresholds), freedom)
     low, high = np.clip(shares - reach, 0, 1), np.clip(shares + reach, 0, 1)
     return Profile(tuple(thresholds.tolist()), tuple(shares.tolist()), tuple(low.tolist()), tuple(high.tolist()))
 

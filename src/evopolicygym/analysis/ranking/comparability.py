@@ -1,12 +1,13 @@
-"""Which runs are comparable, so that one table may have them, and how the others differ."""
+"""The groups of comparable runs, each of which may share a table, and how others differ; labels of entries."""
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from evopolicygym.analysis.published.score_tables import PublishedTable
 from evopolicygym.analysis.results import FURTHER, RunResult
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import RUN_OPTIONS, format_setting
 from evopolicygym.core.rollout import brief
 
@@ -40,6 +41,13 @@ OF_ENTRIES = frozenset(
 CASES_BY = frozenset({"experiment", "split"})
 """Entries that are split by one of these may play other cases than one another; repeats are still pooled on the same
 cases only."""
+SHORT = 8
+"""Characters of an experiment's identity that are shown."""
+SPLIT_BY: tuple[str, ...] = (
+    *("experiment", "seed", "split", "isolation", "agent", "model", "effort"),
+    *sorted(OF_ENTRIES),
+)
+"""The properties that entries can be split by, besides their label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +231,64 @@ def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunResult]]) -> str
         return str(value)[:12] if name in HASHES else str(value)
     different = sorted({key for other, _ in found for key in value.keys() | other if value.get(key) != other.get(key)})
     return ", ".join(f"{key} {brief(value.get(key, 'absent'))}" for key in different)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFilter:
+    """The rows and columns that a table shows."""
+
+    by: Sequence[str] = ()
+    """The properties that split entries besides their label, of ``SPLIT_BY``."""
+    family: str | None = None
+    mix: bool = False
+    """Whether a table may have entries that are not comparable."""
+    notes: list[str] = field(default_factory=list)
+
+
+def label_runs(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
+    """Return runs under all that their entry is called."""
+    for name in by:
+        if name not in SPLIT_BY:
+            raise UnknownName("property of runs to split entries by", name, SPLIT_BY)
+    experiment_names = {
+        run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)
+    }
+    experiments = _experiments_shown(experiment_names)
+
+    def describe(run: RunResult, name: str) -> str:
+        return f"{name} {experiments[run.experiment] if name == 'experiment' else property_of(run, name)}"
+
+    return [replace(run, label=", ".join([run.label, *(describe(run, name) for name in by)])) for run in runs]
+
+
+def group_comparable(
+    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter
+) -> tuple[ComparableRuns, ...]:
+    """Return the runs of each table; runs on tasks that no table has are in the first, which says so.
+
+    A table labels its runs itself: what an experiment is called depends on which runs are in the table.
+    """
+    if choice.mix:
+        return (ComparableRuns("", tuple(runs)),)
+    tasks = {name for table in shipped for name in table.tasks} if shipped else {run.task for run in runs}
+    if choice.family in {run.family for run in runs}:
+        tasks &= {run.task for run in runs if run.family == choice.family}
+    first, *others = comparable([run for run in label_runs(runs, choice.by) if run.task in tasks], choice.by)
+    as_recorded = {run.identity: run for run in runs}
+    outside = (run for run in runs if run.task not in tasks)
+    groups = [ComparableRuns(first.title, (*first.runs, *outside)), *others]
+    return tuple(replace(group, runs=tuple(as_recorded[run.identity] for run in group.runs)) for group in groups)
+
+
+def _experiments_shown(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of experiments in a table, by identity: the name alone if it is unique."""
+    counts = Counter(names.values())
+    return {
+        identity: name if name and counts[name] == 1 else " ".join(filter(None, (name, _short(identity, names))))
+        for identity, name in names.items()
+    }
+
+
+def _short(identity: str, all_of_them: Iterable[str]) -> str:
+    alike = [text for text in all_of_them if text.startswith(identity[:SHORT])]
+    return identity[:SHORT] if len(alike) == 1 else identity

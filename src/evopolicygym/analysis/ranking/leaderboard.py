@@ -150,7 +150,7 @@ def leaderboard(
 
 
 class _LeaderboardBuilder:
-    """A leaderboard while it is made: means and replicates of all entries on all tasks."""
+    """Builds a leaderboard from means and replicates of all entries on all tasks."""
 
     def __init__(self, table: ScoreTable, normalise: str, resampler: Resampler, *, partial: bool) -> None:
         self._table = table
@@ -182,11 +182,11 @@ class _LeaderboardBuilder:
         ordered = sorted(
             unplaced, key=lambda standing: (not standing.has_score, not standing.complete, -standing.rank_score.value)
         )
-        standings = tuple(self._beside_noise(list(self._tiered(ordered))))
+        standings = tuple(self._compare_to_noise(list(self._assign_tiers(ordered))))
         notes = (*self._table.notes, *self._notes(complete), *noise_notes(standings))
         return Leaderboard(self._table.tasks, standings, notes)
 
-    def _beside_noise(self, standings: Sequence[Standing]) -> Iterable[Standing]:
+    def _compare_to_noise(self, standings: Sequence[Standing]) -> Iterable[Standing]:
         """Yield the standings, each with its distance to the best one beside the noise of runs."""
         best = _best_played(standings)
         noise = {task.name: task.noise for task in self._table.tasks}
@@ -233,7 +233,7 @@ class _LeaderboardBuilder:
         return [name for name in names if not scale_on(self._table, name, self._counts, self._best_kind)]
 
     def _rivals(self, entry: Entry, task: str) -> list[Entry]:
-        """Return the entries that one is ranked among on a task, itself included."""
+        """Return the entries that an entry is ranked among on a task, itself first."""
         others = [
             rival
             for rival in self._table.entries
@@ -336,7 +336,7 @@ class _LeaderboardBuilder:
         freedom = joint_freedom([float(replicates.var()) for replicates in each], freedoms)
         return bootstrap_interval(value, np.mean(each, axis=0), freedom, bounds)
 
-    def _tiered(self, ordered: Sequence[Standing]) -> Iterable[Standing]:
+    def _assign_tiers(self, ordered: Sequence[Standing]) -> Iterable[Standing]:
         """Yield the standings with place and tier: entries that can't be distinguished from its best are in a tier."""
         tier, best = 0, None
         placed = [standing for standing in ordered if standing.complete and standing.has_score]

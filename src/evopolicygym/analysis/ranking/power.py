@@ -36,7 +36,7 @@ SURE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class RunNeeds:
-    """What a run takes on average; each is None if it is not known."""
+    """The episodes, hours and dollars of a run, on average."""
 
     train_episodes: float
     validation_episodes: float
@@ -49,7 +49,7 @@ class RunNeeds:
 
 @dataclass(frozen=True, slots=True)
 class TaskVariances:
-    """What is known of a task before runs are paid for."""
+    """The variances of returns on a task, and what a run of it takes."""
 
     task: str
     between: float
@@ -71,7 +71,7 @@ class TaskVariances:
 
 @dataclass(frozen=True, slots=True)
 class TaskForecast:
-    """What distinguishes two agents on a task, or in the mean over tasks."""
+    """The repeats that distinguish two agents on a task, or in the mean over tasks, and what they take."""
 
     task: str
     difference: float | None
@@ -98,7 +98,7 @@ class TaskForecast:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked of a comparison."""
+    """The comparison that a forecast is for."""
 
     difference: float
     is_normalised: bool = True
@@ -221,13 +221,15 @@ def _forecast_task(plan: Plan, task: TaskVariances, level: float) -> TaskForecas
 
 
 def _forecast_mean(plan: Plan, tasks: Sequence[TaskVariances]) -> TaskForecast:
-    return _forecast(plan, f"mean over {len(tasks)} tasks", plan.difference, [_scaled(task) for task in tasks], LEVEL)
+    return _forecast(
+        plan, f"mean over {len(tasks)} tasks", plan.difference, [_normalise(task) for task in tasks], LEVEL
+    )
 
 
-def _scaled(task: TaskVariances) -> TaskVariances:
+def _normalise(task: TaskVariances) -> TaskVariances:
     """Return a task's variances in units of its scale."""
     unit = (task.scale or 1.0) ** 2
-    return replace(_times(task, 1 / unit), interaction=task.interaction / unit, scale=1.0)
+    return replace(_multiply(task, 1 / unit), interaction=task.interaction / unit, scale=1.0)
 
 
 def _forecast(
@@ -258,13 +260,13 @@ def _range(
         return None
     freedom = sum(parts) ** 2 / weights
     low, high = (
-        repeats_to_find(difference, [_times(task, factor) for task in tasks], plan.power, plan.cases, level)
+        repeats_to_find(difference, [_multiply(task, factor) for task in tasks], plan.power, plan.cases, level)
         for factor in (1 / chi_squared_quantile(freedom, share) for share in ((1 + SURE) / 2, (1 - SURE) / 2))
     )
     return None if low is None else (low, high)
 
 
-def _times(task: TaskVariances, factor: float) -> TaskVariances:
+def _multiply(task: TaskVariances, factor: float) -> TaskVariances:
     """Return a task whose variances between runs and of a run on a case are multiplied."""
     return replace(task, between=factor * task.between, rest=factor * task.rest)
 
@@ -286,15 +288,15 @@ def _totals(
 
 
 def task_variances(runs: Sequence[RunResult], *, with_shipped: bool = True) -> list[TaskVariances]:
-    """Return what runs, and shipped runs of the same games, say of each task on which an agent has two runs.
+    """Return the variances of each task on which an agent has two runs, by runs and shipped runs of the same games.
 
-    What a run takes is the mean of a task's given runs with a budget of two episodes or more, else of shipped ones.
+    A run takes the mean of a task's given runs with a budget of two episodes or more, else of shipped ones.
     """
-    beside = shipped(SHIPPED).runs if with_shipped else ()
+    shipped_runs = shipped(SHIPPED).runs if with_shipped else ()
     samples = repeated_samples(runs, with_shipped=with_shipped)
     floors = {task: noise_floor(of_task) for task, of_task in samples.items()}
     return [
-        _task_variances(task, floor, _of_task(task, runs) or _of_task(task, beside))
+        _task_variances(task, floor, _of_task(task, runs) or _of_task(task, shipped_runs))
         for task, floor in sorted(floors.items())
         if floor is not None
     ]

@@ -4,9 +4,9 @@ Only comparable runs share a table; the others get tables of their own, and no r
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from evopolicygym.analysis.published.score_tables import (
     AGENT,
@@ -17,12 +17,12 @@ from evopolicygym.analysis.published.score_tables import (
 )
 from evopolicygym.analysis.ranking.bootstrap import Interval, Sample, held_out_sample
 from evopolicygym.analysis.ranking.comparability import (
-    OF_ENTRIES,
-    ComparableRuns,
+    TableFilter,
     cases_notes,
     comparability_notes,
-    comparable,
     distinct_runs,
+    group_comparable,
+    label_runs,
     property_of,
     shared_seeds,
 )
@@ -36,13 +36,6 @@ from evopolicygym.core.score import Estimate, estimate, mean
 from evopolicygym.core.task import Anchor, TaskInterface, TaskKind
 
 RANDOM = "Uniform random"
-SHORT = 8
-"""Characters of an experiment's identity that are shown."""
-SPLIT_BY: tuple[str, ...] = (
-    *("experiment", "seed", "split", "isolation", "agent", "model", "effort"),
-    *sorted(OF_ENTRIES),
-)
-"""The properties that entries can be split by, besides their label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,18 +201,6 @@ class ScoreTable:
         raise UnknownName("entry", label, [entry.label for entry in self.entries])
 
 
-@dataclass(frozen=True, slots=True)
-class TableFilter:
-    """The rows and columns that a table shows."""
-
-    by: Sequence[str] = ()
-    """The properties that split entries besides their label, of ``SPLIT_BY``."""
-    family: str | None = None
-    mix: bool = False
-    """Whether a table may have entries that are not comparable."""
-    notes: list[str] = field(default_factory=list)
-
-
 def score_tables(
     runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter | None = None
 ) -> dict[str, ScoreTable]:
@@ -283,41 +264,6 @@ def _table(
     if within := sorted({entry.label for entry in entries if any(run.program_changes for run in entry.runs)}):
         notes.append(f"The agent's program changed within a run that was resumed: {', '.join(within)}.")
     return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
-
-
-def label_runs(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
-    """Return runs under all that their entry is called."""
-    for name in by:
-        if name not in SPLIT_BY:
-            raise UnknownName("property of runs to split entries by", name, SPLIT_BY)
-    experiment_names = {
-        run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)
-    }
-    experiments = _experiments_shown(experiment_names)
-
-    def describe(run: RunResult, name: str) -> str:
-        return f"{name} {experiments[run.experiment] if name == 'experiment' else property_of(run, name)}"
-
-    return [replace(run, label=", ".join([run.label, *(describe(run, name) for name in by)])) for run in runs]
-
-
-def group_comparable(
-    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter
-) -> tuple[ComparableRuns, ...]:
-    """Return the runs of each table; runs on tasks that no table has are in the first, which says so.
-
-    A table labels its runs itself: what an experiment is called depends on which runs are in the table.
-    """
-    if choice.mix:
-        return (ComparableRuns("", tuple(runs)),)
-    tasks = {name for table in shipped for name in table.tasks} if shipped else {run.task for run in runs}
-    if choice.family in {run.family for run in runs}:
-        tasks &= {run.task for run in runs if run.family == choice.family}
-    first, *others = comparable([run for run in label_runs(runs, choice.by) if run.task in tasks], choice.by)
-    as_recorded = {run.identity: run for run in runs}
-    outside = (run for run in runs if run.task not in tasks)
-    groups = [ComparableRuns(first.title, (*first.runs, *outside)), *others]
-    return tuple(replace(group, runs=tuple(as_recorded[run.identity] for run in group.runs)) for group in groups)
 
 
 def _of_the_same_games(
@@ -449,17 +395,3 @@ def _anchor_cells(runs: Iterable[RunResult]) -> dict[str, Cell]:
         task: Cell(anchor.mean, anchor.standard_error, published_success_rate=anchor.success_rate)
         for task, anchor in anchors.items()
     }
-
-
-def _experiments_shown(names: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of experiments in a table, by identity: the name alone if it is unique."""
-    counts = Counter(names.values())
-    return {
-        identity: name if name and counts[name] == 1 else " ".join(filter(None, (name, _short(identity, names))))
-        for identity, name in names.items()
-    }
-
-
-def _short(identity: str, all_of_them: Iterable[str]) -> str:
-    alike = [text for text in all_of_them if text.startswith(identity[:SHORT])]
-    return identity[:SHORT] if len(alike) == 1 else identity

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.ranking.pairing import pairing
-from evopolicygym.analysis.ranking.score_table import TableFilter, score_table
+from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UsageError
 from evopolicygym.viewer.documents.suite import relabelled

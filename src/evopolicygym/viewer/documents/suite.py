@@ -14,8 +14,9 @@ from evopolicygym.analysis.published.score_tables import (
     shipped,
     shipped_names,
 )
+from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
-from evopolicygym.analysis.ranking.score_table import TableFilter, score_table
+from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.analysis.tables.contents import leaderboard_document
 from evopolicygym.analysis.tables.published import figures_note

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.analysis.published.score_tables import load_published, shipped_names
-from evopolicygym.analysis.ranking.score_table import TableFilter
+from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
