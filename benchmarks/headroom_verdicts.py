@@ -22,7 +22,7 @@ from draws import normal, skewed
 from evopolicygym.analysis.headroom.headroom import Headroom, headroom
 from evopolicygym.analysis.headroom.spread import LEVEL, HeadroomVerdict
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
-from intervals import TASKS, Scenario, drawn
+from intervals import TASKS, Scenario, draw_table
 
 REPEATS = (1, 2, 3, 5)
 REFERENCE_ERROR = 0.01
@@ -95,7 +95,7 @@ def suite(scenario: Suites, repeats: int, random: np.random.Generator) -> ScoreT
     truth = {
         f"task-{task}": {agent: float(random.normal(0.0, scenario.apart)) for agent in agents} for task in range(TASKS)
     }
-    table = drawn(scenario.returns, truth, repeats, random)
+    table = draw_table(scenario.returns, truth, repeats, random)
     if scenario.reference is None:
         return table
     cells = {task: Cell(scenario.reference, REFERENCE_ERROR) for task in truth}

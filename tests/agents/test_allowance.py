@@ -123,15 +123,15 @@ def test_interruption_forgets_no_usage(model: ScriptedModel, tmp_path: Path) -> 
     script = "mark = home / 'mark'\nfor _ in range(90 if mark.exists() else 4): ask()\nmark.touch(); time.sleep(600)"
     asked = limited(model, tmp_path, script, tokens=6 * (INPUT + OUTPUT))
 
-    look = turns.TurnMeter.look
+    check = turns.TurnMeter.check
 
     def interrupted(meter: turns.TurnMeter, left: float | None) -> float:
         if meter.usage.get("generations") == 4:
             raise KeyboardInterrupt
-        return min(look(meter, left), 0.1)
+        return min(check(meter, left), 0.1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns.TurnMeter, "look", interrupted)
+        patch.setattr(turns.TurnMeter, "check", interrupted)
         with pytest.raises(KeyboardInterrupt):
             play(asked, lambda opened, _: paths.append(opened), lambda _event, _state: None)
     state = resume(paths[0].root, 1, lambda _paths, _state: None, lambda _event, _state: None)

@@ -132,5 +132,5 @@ def test_what_is_listed_as_unavailable(asked: str) -> None:
 
 def test_a_module_that_a_pack_can_not_import() -> None:
     """A module that is not there is said, and not taken for what the pack's extra installs."""
-    with pytest.raises(UsageError, match=r"^--import no_such_module"):
+    with pytest.raises(UsageError, match="no_such_module in --import"):
         resolve_environment("CartPole-v1", TaskText.FULL, ["no_such_module"])
