@@ -313,7 +313,7 @@ def test_another_protocol_is_refused(stopped: Path, monkeypatch: pytest.MonkeyPa
     """A run goes on under the protocol that it was begun with, and no other."""
     monkeypatch.setattr(runs, "PROTOCOL_VERSION", "2.0")
 
-    with pytest.raises(RecordError, match="expected 2.0, got 1.0"):
+    with pytest.raises(RecordError, match=r"expected 2\.0, got 1\.0"):
         take_up(stopped)
 
 
