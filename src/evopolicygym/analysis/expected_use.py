@@ -196,17 +196,17 @@ def _hidden_episodes(run: RunResult) -> int:
 
 
 def total(ranges: Iterable[UseRange | None]) -> UseRange | None:
-    """Return the sum of ranges: ends are added too, as if all were off in the same direction; None if any is None.
+    """Return the sum of ranges; None if any is None.
 
-    ``runs`` is the smallest number that any of them stands on.
+    Ends are added, as if all ranges were off in the same direction. ``runs`` is the smallest number of runs behind any.
     """
-    found = list(ranges)
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
+    parts = list(ranges)
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
         return None
-    told = [one for one in known if one.runs] or known
-    bases = ", ".join(dict.fromkeys(one.basis for one in told))
+    measured = [part for part in known if part.runs] or known
+    bases = ", ".join(dict.fromkeys(part.basis for part in measured))
     low, expected, high = (
-        (sum(ends) for ends in zip(*(one.ends for one in known), strict=True)) if known else (0.0,) * 3
+        (sum(ends) for ends in zip(*(part.ends for part in known), strict=True)) if known else (0.0,) * 3
     )
-    return UseRange(low, expected, high, bases, min((one.runs for one in told), default=0))
+    return UseRange(low, expected, high, bases, min((part.runs for part in measured), default=0))
