@@ -52,7 +52,7 @@ def factors(runs: Sequence[RunResult], basis: Basis) -> Iterable[tuple[float, bo
             other for other in everything if other is not run and other.run_id != run.run_id
             and basis_of(run, other) not in EXCLUDED[basis]
         )  # fmt: skip
-        found = PlayedRuns(others).expected(planned_of(run)).seconds
+        found = PlayedRuns(others).estimate(planned_of(run)).seconds
         if found and found.basis == basis and run.wall_s:
             yield found.expected / run.wall_s, found.low <= run.wall_s <= found.high
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.expected_use import NO_MODEL, Basis, PlannedUse, PlayedRuns, UseRange, total
+from evopolicygym.analysis.expected_use import NO_MODEL, Basis, PlannedUse, PlayedRuns, UseRange, add_ranges
 from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.errors import UsageError
 from model_proxies import VARIABLE
@@ -69,30 +69,30 @@ def test_the_same_agent_on_the_same_task_counts_first(played: Played) -> None:
         (PlayedRuns((task, agent, other)), 4.0, Basis.TASK.value),
         (PlayedRuns((agent, other)), 9.0, Basis.AGENT.value),
     ]
-    found = [runs.expected(PLANNED).cost for runs, _, _ in cases]
+    found = [runs.estimate(PLANNED).cost for runs, _, _ in cases]
 
     assert [(one.expected, one.basis, one.runs) for one in found if one] == [
         (pytest.approx(cost), basis, 1) for _, cost, basis in cases
     ]
-    assert PlayedRuns((other,)).expected(PLANNED).cost is None
+    assert PlayedRuns((other,)).estimate(PLANNED).cost is None
 
 
 def test_a_played_run_is_scaled(played: Played) -> None:
     """Tokens, money and the agent's time go with the budget, the rest of the time with the hidden episodes."""
     runs = PlayedRuns((played(),))
-    half = runs.expected(replace(PLANNED, budget=64, held_out_cases=96))
+    half = runs.estimate(replace(PLANNED, budget=64, held_out_cases=96))
 
     assert [one.expected for one in (half.agent_seconds, half.tokens, half.cost) if one] == pytest.approx([50, 5e5, 1])
     assert half.seconds
     assert half.seconds.expected == pytest.approx(50 + 300 * (8 * 16 + 96) / (16 * 16 + 32))
-    few = runs.expected(replace(PLANNED, most_submissions=4)).seconds
+    few = runs.estimate(replace(PLANNED, most_submissions=4)).seconds
     assert few
     assert few.expected == pytest.approx(100 + 300 * (4 * 16 + 32) / (16 * 16 + 32))
 
 
 def test_an_agent_without_a_model_costs_nothing(played: Played) -> None:
     """It needs no tokens and no money; what agents with a model took on the task tells nothing of it."""
-    found = PlayedRuns((played(),)).expected(replace(PLANNED, agent="tuner", model="", asks_model=False))
+    found = PlayedRuns((played(),)).estimate(replace(PLANNED, agent="tuner", model="", asks_model=False))
 
     assert (found.cost, found.seconds) == (UseRange(0, 0, 0, NO_MODEL, 0), None)
 
@@ -103,7 +103,7 @@ def test_ranges_hold_nine_runs_of_ten(count: int, played: Played) -> None:
     random, inside, plain = np.random.default_rng(count), 0, played()
     for _ in range(1000):
         *costs, further = np.exp(random.normal(0.0, 0.35, count + 1)).tolist()
-        found = PlayedRuns(tuple(replace(plain, cost=cost) for cost in costs)).expected(PLANNED).cost
+        found = PlayedRuns(tuple(replace(plain, cost=cost) for cost in costs)).estimate(PLANNED).cost
         inside += found is not None and found.low <= further <= found.high
 
     assert 870 <= inside <= 960
@@ -113,8 +113,8 @@ def test_a_total_is_only_known_where_all_parts_are() -> None:
     """Ends are added, the weakest part says on how many runs it stands, and what is free changes nothing."""
     first, second = UseRange(1, 2, 3, "a", 5), UseRange(10, 20, 30, "b", 1)
 
-    assert total([first, second, UseRange(0, 0, 0, NO_MODEL, 0)]) == UseRange(11, 22, 33, "a, b", 1)
-    assert total([first, None]) is None
+    assert add_ranges([first, second, UseRange(0, 0, 0, NO_MODEL, 0)]) == UseRange(11, 22, 33, "a, b", 1)
+    assert add_ranges([first, None]) is None
 
 
 def test_an_estimate_plays_and_writes_nothing(

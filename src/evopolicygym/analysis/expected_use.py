@@ -111,7 +111,7 @@ class PlayedRuns:
     own: tuple[RunResult, ...] = ()
     shipped: tuple[RunResult, ...] = ()
 
-    def expected(self, planned: PlannedUse) -> ExpectedUse:
+    def estimate(self, planned: PlannedUse) -> ExpectedUse:
         """Return what a planned run is expected to use, without regard to its limits."""
         candidates = self._candidates(planned)
 
@@ -195,7 +195,7 @@ def _hidden_episodes(run: RunResult) -> int:
     return _candidates_of(run) * run.validation_cases + (len(run.held_out_returns) or run.held_out_cases) or 1
 
 
-def total(ranges: Iterable[UseRange | None]) -> UseRange | None:
+def add_ranges(ranges: Iterable[UseRange | None]) -> UseRange | None:
     """Return the sum of ranges; None if any is None.
 
     Ends are added, as if all ranges were off in the same direction. ``runs`` is the smallest number of runs behind any.

@@ -5,14 +5,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
-from evopolicygym.analysis.expected_use import ExpectedUse, UseRange, total
+from evopolicygym.analysis.expected_use import ExpectedUse, UseRange, add_ranges
 from evopolicygym.analysis.tables.studies import use_table
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.results import TableSet
 from evopolicygym.core.options import RunArguments
 from evopolicygym.core.text import counted, duration
 from evopolicygym.runs.config import resolve_run_config
-from evopolicygym.runs.expected_use import SuiteUse, expected_of_run, load_played
+from evopolicygym.runs.expected_use import SuiteUse, estimate_run, load_played_runs
 from evopolicygym.runs.suites.suite import PlannedRun
 
 SHOWN: Mapping[str, tuple[str, Callable[[float], str]]] = {
@@ -73,7 +73,7 @@ class SuiteEstimate(TableSet):
             f"{runs}, {jobs} at once", [(SHOWN[name][0], amounts[name], SHOWN[name][1]) for name in amounts]
         )
         parts = [
-            (f"{environment}, {entry}: {counted(len(uses), 'run')}", total(use.seconds for use in uses), duration)
+            (f"{environment}, {entry}: {counted(len(uses), 'run')}", add_ranges(use.seconds for use in uses), duration)
             for (environment, entry), uses in _parts(self.use.runs).items()
         ]
         return whole, use_table("Wall time, one run after another", parts)
@@ -121,7 +121,7 @@ def estimate(
         >>> evopolicygym.estimate("acrobot", "tuner", budget=64).seconds.expected
     """
     run_config, _ = resolve_run_config(task, agent, options, config)
-    use = expected_of_run(run_config, load_played(run_config.runs))
+    use = estimate_run(run_config, load_played_runs(run_config.runs))
     budget = counted(run_config.task.budget.episodes, "episode")
     return Estimate(use, f"{run_config.task.environment.name}, {run_config.agent.entry}, {budget}")
 

@@ -33,7 +33,7 @@ from evopolicygym.core.transforms import (
     Transform,
     bind,
     flat_order,
-    inverted,
+    invert_order,
     spread_out,
 )
 
@@ -311,7 +311,7 @@ def _shown(transform: Transform, schema: Schema, *, named: bool) -> dict[str, An
         case "Discrete":
             if named and "labels" in schema:
                 codes = transform.get("codes") or range(schema["n"])
-                shown["labels"] = [schema["labels"][place] for place in inverted(codes)]
+                shown["labels"] = [schema["labels"][place] for place in invert_order(codes)]
         case "MultiDiscrete":
             for name in ("nvec", "start"):
                 if name in schema:

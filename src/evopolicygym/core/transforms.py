@@ -51,7 +51,7 @@ def _unchanged(value: Any) -> Any:
 
 
 def _bind_codes(codes: list[int], schema: Schema, *, inverse: bool, lenient: bool) -> Convert:
-    table = inverted(codes).tolist() if inverse else codes
+    table = invert_order(codes).tolist() if inverse else codes
     start = int(schema.get("start", 0))
     if not lenient:
         return (lambda value: table[value]) if start == 0 else (lambda value: table[value - start] + start)
@@ -71,7 +71,7 @@ def _bind_tuple(transform: Transform, schema: Schema, *, inverse: bool, lenient:
     pairs = zip(transform["parts"], schema["spaces"], strict=True)
     parts = [bind(part, space, inverse=inverse, lenient=lenient) for part, space in pairs]
     order = transform["order"]
-    places = inverted(order).tolist() if inverse else order
+    places = invert_order(order).tolist() if inverse else order
 
     def convert(value: Any) -> Any:
         if lenient and not (isinstance(value, tuple | list) and len(value) == len(parts)):
@@ -153,9 +153,8 @@ def _array_change(transform: Transform, schema: Schema, *, inverse: bool, wide: 
 def _bind_array(shape: tuple[int, ...], dtype: Any, order: Any, spread: Any, *, inverse: bool, wide: bool) -> Convert:
     factors, offsets = spread
     is_flat, is_moved = len(shape) == 1, bool(offsets.any())
-    back = inverted(order)
+    back = invert_order(order)
     shrinking = (1.0 / factors).astype(dtype) if dtype.kind == "f" else factors  # of integers ±1, its own inverse
-
     shrinking_back = shrinking[back]
 
     def flat(value: Any) -> Any:
@@ -197,7 +196,7 @@ def _bind_grid(transform: Transform, shape: tuple[int, ...], order: Any, *, inve
         table[first : first + len(codes)] = codes
     if inverse:
         tables = np.argsort(tables, axis=1).astype(np.uint8)
-    flat_tables, back = tables.ravel(), inverted(order)
+    flat_tables, back = tables.ravel(), invert_order(order)
     starts = spread_out(_BYTES * np.arange(len(tables)), shape, np.intp)
 
     def convert(value: Any) -> Any:
@@ -217,7 +216,7 @@ def _bind_grid(transform: Transform, shape: tuple[int, ...], order: Any, *, inve
 
 def _bind_indices(transform: Transform, schema: Schema, *, inverse: bool) -> Convert:
     order = np.asarray(transform["order"], np.intp)
-    codes = [inverted(table).tolist() if inverse else table for table in transform["codes"]]
+    codes = [invert_order(table).tolist() if inverse else table for table in transform["codes"]]
     start = [int(first) for first in schema.get("start") or [0] * len(codes)]
 
     def coded(numbers: list[int]) -> list[int]:
@@ -227,7 +226,7 @@ def _bind_indices(transform: Transform, schema: Schema, *, inverse: bool) -> Con
             raise IndexError("an entry is out of range")
         return [table[place] + first for place, table, first in zip(places, codes, start, strict=True)]
 
-    back = inverted(order)
+    back = invert_order(order)
 
     def convert(value: Any) -> Any:
         numbers = np.asarray(value)
@@ -273,7 +272,7 @@ def flat_order(transform: Transform, shape: tuple[int, ...]) -> "np.ndarray[Any,
     return np.ascontiguousarray(indices).ravel()
 
 
-def inverted(order: Any) -> "np.ndarray[Any, Any]":
+def invert_order(order: Any) -> "np.ndarray[Any, Any]":
     """Return the inverse of a permutation."""
     return np.argsort(np.asarray(order, np.intp), kind="stable")
 

@@ -36,7 +36,7 @@ PARAMETERS: Mapping[str, str] = {
 """Physical parameters that can be drawn, with their meaning. A draw multiplies the simulator's own value, apart from
 ``wind``, whose draw is the value itself."""
 ABSOLUTE = frozenset({"wind"})
-"""Parameters whose draw is no factor."""
+"""Parameters whose draw is the value itself, not a factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Spread:
     """In the entry's own unit: one number for all entries, or one for each."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no standard deviation."""
+        """Raise ``UsageError`` for an invalid standard deviation."""
         deviations = self.absolute if isinstance(self.absolute, tuple) else (self.absolute,)
         if not 0 <= self.share <= 1:
             raise UsageError(f"Invalid noise share: expected a number from 0 to 1, got {self.share}.")
@@ -70,7 +70,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What has noise."""
+    """Noise of observations and of actions."""
 
     observation: Spread | None = None
     action: Spread | None = None
@@ -78,13 +78,13 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """What comes late, in steps."""
+    """Delays in steps."""
 
     observation: int = 0
     action: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse other than small whole numbers."""
+        """Raise ``UsageError`` for an invalid delay."""
         for name, steps in (("observation", self.observation), ("action", self.action)):
             if not 0 <= steps <= MOST_DELAY:
                 raise UsageError(f"Invalid {name} delay: expected an integer from 0 to {MOST_DELAY}, got {steps}.")
@@ -102,7 +102,7 @@ class Jitter:
     """Up to so many uniformly random actions, unrewarded, come before the first observation."""
 
     def __post_init__(self) -> None:
-        """Refuse other than finite sizes."""
+        """Raise ``UsageError`` for an invalid size."""
         for name, size in (("position", self.position), ("velocity", self.velocity)):
             if not 0 <= size < math.inf:
                 raise UsageError(f"Invalid {name} jitter: expected a finite number from 0, got {size}.")
@@ -127,7 +127,7 @@ class World:
     """The range of each parameter that is drawn, once for an experiment."""
 
     def __post_init__(self) -> None:
-        """Refuse names and ranges that no simulator could have."""
+        """Raise ``UsageError`` for an unknown parameter or an invalid range."""
         if self.act_ms is not None and not 0 < self.act_ms < math.inf:
             raise UsageError(f"Invalid act_ms: expected a finite number above 0, got {self.act_ms}.")
         if unknown := sorted(self.drawn.keys() - PARAMETERS.keys()):
@@ -149,8 +149,8 @@ class World:
         return bool(self.drawn)
 
 
-def named_world(world: World, name: str) -> World:
-    """Return a world under a name; raise ``UsageError`` where it has no valid one or changes nothing."""
+def name_world(world: World, name: str) -> World:
+    """Return a world with a name; raise ``UsageError`` if the name is invalid or the world changes nothing."""
     if not NAME.fullmatch(name) or name == STANDARD:
         raise UsageError(
             f"Invalid name of a world: expected letters, digits, '_' and '-', and not {STANDARD!r}, got {name!r}."
@@ -161,14 +161,14 @@ def named_world(world: World, name: str) -> World:
 
 
 def decode_world(document: Mapping[str, Any], name: str, source: str) -> World:
-    """Return the world of a document under a name; raise ``UsageError``, which names the ``source``."""
+    """Decode a world's document and name it; raise ``UsageError`` with the ``source`` if it is invalid."""
     try:
         world = decoder(World, allow_inf_nan=False).json(json.dumps(document).encode(), strict=True)
     except Undecodable as error:
         raise UsageError(f"{source} is not a world: {'; '.join(map(str, error.problems))}.") from error
     except (TypeError, ValueError) as error:
         raise UsageError(f"{source} is not a world: {error}.") from error
-    return named_world(world, name)
+    return name_world(world, name)
 
 
 def parse_entries(entries: str) -> tuple[str, range | None]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from evopolicygym.core.interface import Interface, rescaled
 from evopolicygym.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple
-from evopolicygym.core.transforms import MIRRORED, SAME, Schema, Transform, inverted
+from evopolicygym.core.transforms import MIRRORED, SAME, Schema, Transform, invert_order
 
 PERMUTED_NOTE = """\
 Your interface is not the standard one. Numbers of entries, actions and codes in this text are those of the standard
@@ -75,7 +75,7 @@ def _array_changes(transform: Transform, schema: Schema, name: str) -> Iterator[
 
 
 def _codes(codes: Sequence[int], start: int) -> str:
-    standard = [int(place) + start for place in inverted(codes)]
+    standard = [int(place) + start for place in invert_order(codes)]
     yours = f"{start} to {start + len(codes) - 1}"
     return f"your numbers {yours} are the standard numbers {_listed(standard)}, in this order."
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.agents.kit.model_options import MODEL_OPTIONS
-from evopolicygym.analysis.expected_use import ExpectedUse, PlannedUse, PlayedRuns, UseRange, total
+from evopolicygym.analysis.expected_use import ExpectedUse, PlannedUse, PlayedRuns, UseRange, add_ranges
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import UsageError
@@ -23,18 +23,18 @@ SHIPPED = ("baselines", "references")
 LIMITS = ("max_cost", "max_time")
 
 
-def load_played(directory: Path) -> PlayedRuns:
+def load_played_runs(directory: Path) -> PlayedRuns:
     """Return the runs that estimates stand on: those below a directory, if there are any, and those that ship."""
     own = load_results([directory]).runs if next(find_runs(directory, RUN_FILES), None) else ()
     return PlayedRuns(own, tuple(run for name in SHIPPED for run in shipped(name).runs))
 
 
-def expected_of_run(config: RunConfig, played: PlayedRuns) -> ExpectedUse:
+def estimate_run(config: RunConfig, played: PlayedRuns) -> ExpectedUse:
     """Return what a run is expected to use, with its own limits in force."""
-    return _limited(config, played.expected(planned_use(config)))
+    return _limited(config, played.estimate(plan_use(config)))
 
 
-def planned_use(config: RunConfig) -> PlannedUse:
+def plan_use(config: RunConfig) -> PlannedUse:
     """Return what an estimate needs to know of a run."""
     task, agent = config.task, config.agent
     budget = task.budget
@@ -80,7 +80,7 @@ class SuiteUse:
     def seconds(self) -> UseRange | None:
         """Wall time of all runs, so many at once; at least that of the longest."""
         times = [use.seconds for _, use in self.runs]
-        whole = total(times)
+        whole = add_ranges(times)
         if whole is None:
             return None
         longest = [max(ends) for ends in zip(*(time.ends for time in times if time), strict=True)] or [0.0] * 3
@@ -89,20 +89,20 @@ class SuiteUse:
     @property
     def tokens(self) -> UseRange | None:
         """Of all runs together."""
-        return total(use.tokens for _, use in self.runs)
+        return add_ranges(use.tokens for _, use in self.runs)
 
     @property
     def cost(self) -> UseRange | None:
         """Of all runs together, in US dollars."""
-        return total(use.cost for _, use in self.runs)
+        return add_ranges(use.cost for _, use in self.runs)
 
 
-def expected_of_suite(config: SuiteConfig, planned: Sequence[PlannedRun], played: PlayedRuns) -> SuiteUse:
+def estimate_suite(config: SuiteConfig, planned: Sequence[PlannedRun], played: PlayedRuns) -> SuiteUse:
     """Return what a prepared suite is expected to use from here on."""
     waiting = _waiting(config, planned)
     cores = len(os.sched_getaffinity(0)) if config.common["executor"] == LOCAL else 1
     jobs = max(1, min(config.jobs or default_jobs(cores), len(waiting)))
-    return SuiteUse(tuple((run, expected_of_run(run.config, played)) for run in waiting), jobs)
+    return SuiteUse(tuple((run, estimate_run(run.config, played)) for run in waiting), jobs)
 
 
 def refuse_over_limits(
@@ -120,10 +120,10 @@ def refuse_over_limits(
     limits = [name for name in LIMITS if _is_set(config, name)]
     if total_cost is None and total_seconds is None and not limits:
         return
-    played = load_played(Path(config.common["runs"]))
+    played = load_played_runs(Path(config.common["runs"]))
     for run in _waiting(config, planned) if limits else ():
-        _refuse_run(run, played.expected(planned_use(run.config)), limits)
-    use = expected_of_suite(config, planned, played)
+        _refuse_run(run, played.estimate(plan_use(run.config)), limits)
+    use = estimate_suite(config, planned, played)
     for amount, limit, shown, option in (
         (use.cost, total_cost, _dollars, "--total-cost"),
         (use.seconds, total_seconds, duration, "--total-time"),

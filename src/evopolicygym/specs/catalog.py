@@ -25,7 +25,7 @@ from typing import Any
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.task import Anchor, EnvironmentSpec, Success, SuccessRule, TaskText, TerseTexts
-from evopolicygym.core.world import World, decode_world, named_world
+from evopolicygym.core.world import World, decode_world, name_world
 
 SUFFIX = ".toml"
 GROUP = "evopolicygym.environments"
@@ -122,7 +122,7 @@ def decode(document: Mapping[str, Any], name: str, source: str, shown: TaskText 
         raise UsageError(_format_problems(source, extra))
     _check_values(file, source)
     for world_name, world in file.worlds.items():
-        named_world(world, world_name)
+        name_world(world, world_name)
     if shown is TaskText.FULL:
         return file.spec()
     if file.terse is None:

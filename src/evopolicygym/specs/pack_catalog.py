@@ -39,7 +39,7 @@ from evopolicygym.core.pack import (
     task_name,
 )
 from evopolicygym.core.task import Success, TaskKind
-from evopolicygym.core.world import World, named_world
+from evopolicygym.core.world import World, name_world
 from evopolicygym.specs.catalog import SUFFIX, entry_points_of, file_of
 
 GROUP = "evopolicygym.packs"
@@ -204,7 +204,7 @@ def decode(text: str, name: str) -> Pack:
             anchors=file.anchors.get(task.name),
             challenge=file.challenges.get(task.name),
             headroom=file.headroom.get(task.name),
-            worlds={name: named_world(world, name) for name, world in file.worlds.get(task.name, {}).items()},
+            worlds={name: name_world(world, name) for name, world in file.worlds.get(task.name, {}).items()},
         )
         for task in tasks
     )

@@ -38,7 +38,7 @@ from evopolicygym.cli.tables import show_estimate
 from evopolicygym.cli.verbs.play.packs import install_packs
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, nest_options
 from evopolicygym.runs.config import parse_duration
-from evopolicygym.runs.expected_use import expected_of_suite, load_played, refuse_over_limits
+from evopolicygym.runs.expected_use import estimate_suite, load_played_runs, refuse_over_limits
 from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.gather import command_text
@@ -144,8 +144,8 @@ def suite(
         name = suite_config.common["experiment"]
         print_warning(f"The cases of experiment {name} were revealed, so they are no longer hidden.")
     if estimate:
-        played = load_played(Path(suite_config.common["runs"]))
-        show_estimate(SuiteEstimate(expected_of_suite(suite_config, planned, played)), as_json=as_json)
+        played = load_played_runs(Path(suite_config.common["runs"]))
+        show_estimate(SuiteEstimate(estimate_suite(suite_config, planned, played)), as_json=as_json)
         return
     refuse_over_limits(suite_config, planned, total_cost, None if total_time is None else parse_duration(total_time))
     if dry_run:
