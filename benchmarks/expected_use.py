@@ -21,6 +21,7 @@ from rich.table import Table
 from evopolicygym.analysis.expected_use import Basis, PlannedUse, PlayedRuns
 from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.core.agent import OUTSIDE
+from evopolicygym.runs.suites.schedule import episode_seconds
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 EXCLUDED = {
@@ -52,7 +53,7 @@ def factors(runs: Sequence[RunResult], basis: Basis) -> Iterable[tuple[float, bo
             other for other in everything if other is not run and other.run_id != run.run_id
             and basis_of(run, other) not in EXCLUDED[basis]
         )  # fmt: skip
-        found = PlayedRuns(others).estimate(planned_of(run)).seconds
+        found = PlayedRuns(others, episode_seconds=episode_seconds).estimate(planned_of(run)).seconds
         if found and found.basis == basis and run.wall_s:
             yield found.expected / run.wall_s, found.low <= run.wall_s <= found.high
 

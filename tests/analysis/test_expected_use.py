@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.expected_use import NO_MODEL, Basis, PlannedUse, PlayedRuns, UseRange, add_ranges
+from evopolicygym.analysis.expected_use import FIXED_S, NO_MODEL, Basis, PlannedUse, PlayedRuns, UseRange, add_ranges
 from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.errors import UsageError
 from model_proxies import VARIABLE
@@ -88,6 +88,24 @@ def test_a_played_run_is_scaled(played: Played) -> None:
     few = runs.estimate(replace(PLANNED, most_submissions=4)).seconds
     assert few
     assert few.expected == pytest.approx(100 + 300 * (4 * 16 + 32) / (16 * 16 + 32))
+
+
+def test_runs_of_other_tasks_are_scaled_by_the_seconds_of_an_episode(played: Played) -> None:
+    """All of an optimiser's time is episodes; of an agent with a model only what episodes took is exchanged."""
+    seconds = {"acrobot": 0.01, "slow": 0.37}.get
+    slow = replace(PLANNED, task="slow")
+    thinker = PlayedRuns((played(),), episode_seconds=seconds).estimate(slow)
+    optimiser = PlayedRuns((played(agent="tuner", model=""),), episode_seconds=seconds).estimate(
+        replace(slow, agent="tuner", model="", asks_model=False)
+    )
+    unknown = PlayedRuns((played(),), episode_seconds=seconds).estimate(replace(PLANNED, task="other"))
+
+    assert thinker.agent_seconds
+    assert thinker.agent_seconds.expected == pytest.approx(100 + 128 * (0.37 - 0.01))
+    assert optimiser.seconds
+    assert optimiser.seconds.expected == pytest.approx(400 * (0.37 + FIXED_S) / (0.01 + FIXED_S))
+    assert unknown.seconds
+    assert unknown.seconds.expected == pytest.approx(400)
 
 
 def test_an_agent_without_a_model_costs_nothing(played: Played) -> None:

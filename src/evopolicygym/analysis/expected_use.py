@@ -1,7 +1,8 @@
 """What a run that is yet to be played will use: hours, tokens and money, from runs that were played.
 
 Runs of the same agent on the same task count; where there are none, runs of other agents on the task, else runs of the
-agent on other tasks. A played run is scaled to the planned one's budget and numbers of hidden cases.
+agent on other tasks. A played run is scaled to the planned one's budget and numbers of hidden cases, and a run of
+another task to the seconds that an episode takes there.
 """
 
 import math
@@ -20,6 +21,8 @@ PRIOR_RUNS = 4.0
 """For how many runs the usual spread of a basis counts beside the spread that is seen."""
 OTHER_MACHINE = 0.4
 """What runs that were played elsewhere add to the spread of times; natural logarithm, assumed."""
+FIXED_S = 0.03
+"""Seconds of an episode beside its steps: its process, its files, its share of a submission."""
 NO_MODEL = "the agent asks no model"
 
 
@@ -31,7 +34,7 @@ class Basis(StrEnum):
     AGENT = "same agent, other tasks"
 
 
-SPREADS = {Basis.SAME: 0.35, Basis.TASK: 0.8, Basis.AGENT: 1.1}
+SPREADS = {Basis.SAME: 0.35, Basis.TASK: 0.8, Basis.AGENT: 0.9}
 """The usual standard deviation of the logarithm of a run's use about its estimate, by basis: about that of shipped runs
 (``benchmarks/expected_use.py``)."""
 
@@ -110,20 +113,29 @@ class PlayedRuns:
 
     own: tuple[RunResult, ...] = ()
     shipped: tuple[RunResult, ...] = ()
+    episode_seconds: Callable[[str], float | None] = lambda _: None
+    """Returns the seconds of a task's episode of random play on one core; None where they are unknown."""
 
     def estimate(self, planned: PlannedUse) -> ExpectedUse:
         """Return what a planned run is expected to use, without regard to its limits."""
         candidates = self._candidates(planned)
 
         def agent_seconds(run: RunResult) -> float | None:
-            return run.turn_s * planned.budget / run.spent if run.spent else None
+            if not run.spent:
+                return None
+            of_agent = run.turn_s * planned.budget / run.spent
+            if not planned.asks_model:
+                return of_agent * self._episode_ratio(planned, run)
+            here, there = self._episode_s(planned, run)
+            return planned.budget * (max(0.0, run.turn_s / run.spent - there) + here)
 
         def seconds(run: RunResult) -> float | None:
             hidden = candidates * planned.validation_cases + planned.held_out_cases
             of_agent = agent_seconds(run)
             if of_agent is None or not run.wall_s:
                 return None
-            return of_agent + max(0.0, run.wall_s - run.turn_s) * hidden / _hidden_episodes(run)
+            of_hidden = max(0.0, run.wall_s - run.turn_s) * hidden / _hidden_episodes(run)
+            return of_agent + of_hidden * self._episode_ratio(planned, run)
 
         def tokens(run: RunResult) -> float | None:
             return run.tokens * planned.budget / run.spent if run.tokens and run.spent else None
@@ -138,6 +150,18 @@ class PlayedRuns:
             self._range(planned, tokens) if planned.asks_model else nothing,
             self._range(planned, cost) if planned.asks_model else nothing,
         )
+
+    def _episode_ratio(self, planned: PlannedUse, run: RunResult) -> float:
+        """Return how many times as long an episode of a planned run takes as one of a played run."""
+        here, there = self._episode_s(planned, run)
+        return (here + FIXED_S) / (there + FIXED_S)
+
+    def _episode_s(self, planned: PlannedUse, run: RunResult) -> tuple[float, float]:
+        """Return the seconds of an episode of a planned and of a played run; zeros where they say nothing."""
+        if planned.task == run.task:
+            return 0.0, 0.0
+        here, there = self.episode_seconds(planned.task), self.episode_seconds(run.task)
+        return (0.0, 0.0) if here is None or there is None else (here, there)
 
     def _range(
         self, planned: PlannedUse, amount: Callable[[RunResult], float | None], elsewhere: float = 0.0

@@ -17,6 +17,7 @@ from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import default_jobs
 from evopolicygym.runs.suites.records import PlannedRunVerdict, find_results
+from evopolicygym.runs.suites.schedule import episode_seconds
 from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig
 
 SHIPPED = ("baselines", "references")
@@ -26,7 +27,7 @@ LIMITS = ("max_cost", "max_time")
 def load_played_runs(directory: Path) -> PlayedRuns:
     """Return the runs that estimates stand on: those below a directory, if there are any, and those that ship."""
     own = load_results([directory]).runs if next(find_runs(directory, RUN_FILES), None) else ()
-    return PlayedRuns(own, tuple(run for name in SHIPPED for run in shipped(name).runs))
+    return PlayedRuns(own, tuple(run for name in SHIPPED for run in shipped(name).runs), episode_seconds)
 
 
 def estimate_run(config: RunConfig, played: PlayedRuns) -> ExpectedUse:
@@ -169,7 +170,7 @@ def _is_set(config: SuiteConfig, name: str) -> bool:
 def _waiting(config: SuiteConfig, planned: Sequence[PlannedRun]) -> list[PlannedRun]:
     directory = directory_of(config)
     results = find_results(planned, directory) if directory.exists() else {}
-    finished = {number for number, one in results.items() if one.verdict is PlannedRunVerdict.FINISHED}
+    finished = {number for number, result in results.items() if result.verdict is PlannedRunVerdict.FINISHED}
     return [run for run in planned if run.number not in finished]
 
 

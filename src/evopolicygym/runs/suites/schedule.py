@@ -65,15 +65,17 @@ def expected_seconds(config: RunConfig) -> float:
     thinking = MODEL_S * task.budget.episodes if agent.model else 0.0
     if agent.allowance.seconds is not None:
         thinking = min(thinking, agent.allowance.seconds)
-    return OPENING_S + thinking + episodes * _episode_seconds(task.environment.name, task.environment.max_steps)
+    episode_s = episode_seconds(task.environment.name)
+    return OPENING_S + thinking + episodes * (STEP_S * task.environment.max_steps if episode_s is None else episode_s)
 
 
 @cache
-def _episode_seconds(environment: str, max_steps: int) -> float:
+def episode_seconds(environment: str) -> float | None:
+    """Return the processor seconds of an episode of random play; None where they were not measured."""
     if environment in EPISODE_S:
         return EPISODE_S[environment]
     match = pack_catalog.find_listed(environment)
-    return match[1].headroom.seconds if match and match[1].headroom else max_steps * STEP_S
+    return match[1].headroom.seconds if match and match[1].headroom else None
 
 
 @dataclass(slots=True)
