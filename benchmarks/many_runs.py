@@ -4,8 +4,9 @@
 
 The runs: a whole run's journal, document and checkpoints of 16 submissions, with the specs of four tasks, as many
 agents with five repeats on each task as make the number asked for. Every verb starts afresh; ``cold`` is the first
-start over runs that were just written, ``warm`` the next; the table has processor time, ``--json`` the time until the
-end too. Of ``view`` it is the server's first list of runs and its leaderboard. Runs that ``--keep`` kept are not cold.
+start over runs that were just written, with an empty cache, ``warm`` the next; the table has processor time, ``--json``
+the time until the end too. Of ``view`` it is the server's first list of runs and its leaderboard. Runs that ``--keep``
+kept are not cold.
 """
 
 import argparse
@@ -26,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 import numpy as np
 
+from big_run import draw
 from bundles import lay_out
 from diagnosed import closing, submitted
 from evopolicygym.core.agent import AgentConfig
@@ -156,16 +158,24 @@ def main() -> None:
     parser.add_argument("--runs", type=int, nargs="+", default=SIZES)
     parser.add_argument("--verbs", nargs="+", choices=VERBS, default=list(VERBS))
     parser.add_argument("--keep", type=Path, help="a directory for the runs, which are kept and used again")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write an SVG of warm seconds against runs")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     figures = []
     with tempfile.TemporaryDirectory() as place:
+        os.environ["XDG_CACHE_HOME"] = f"{place}/cache"
         for count in sorted(asked.runs):
             runs = (asked.keep or Path(place)) / f"runs-{count}"
             if not runs.exists():
                 write_runs(runs, 0, count)
             figures += [measured(verb, runs, count) for verb in asked.verbs]
     figures.sort(key=lambda figure: (asked.verbs.index(figure.verb), figure.runs))
+    if asked.plot:
+        own = {verb: [figure for figure in figures if figure.verb == verb] for verb in asked.verbs}
+        draw(
+            {verb: [(each.runs, each.warm_processor_s) for each in of_verb] for verb, of_verb in own.items()},
+            asked.plot,
+        )
     print(json.dumps([asdict(figure) for figure in figures], indent=2) if asked.json else table(figures))
 
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from browsers import browser
 from busy import busy
 from evopolicygym.cli import output
+from evopolicygym.core import places
 from fakes import RunMaker
 from ordinary_user import ordinary_user
 from played_runs import PlayedRun, play_at
@@ -74,6 +75,12 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have packs looked for below the test's own directory."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture(autouse=True)
+def _cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the index of measurements kept below the test's own directory."""
+    monkeypatch.setattr(places, "cache_directory", lambda: tmp_path / "cache")
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.report.contents import FORM, ORDER
 from evopolicygym.report.tables import tables
 from reported import ENTRIES, write_reported
+from viewed import documents_within, kept_documents
 from whole_runs import config, played, state_kept_in
 
 WITHOUT_MATPLOTLIB = """
@@ -115,6 +117,34 @@ def test_the_index(runs: Path, tmp_path: Path) -> None:
     ] == []
     assert len(told["problems"]) == 2
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["form"] == FORM
+
+
+def test_no_path_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables, contents, figures and pages name runs, copies and broken runs from the directory of the runs."""
+    home = tmp_path / "home-of-\u00e4uthor"
+    place = home / "runs"
+    found = write_reported(place, entries=["tuner"], tasks=("acrobot",), repeats=1)
+    shutil.copytree(found[0].paths.root, place / "copy")
+    (place / "broken").mkdir()
+    (place / "broken" / "journal.jsonl").write_text(f"{home}\n")
+    found[0].paths.logs.mkdir(exist_ok=True)
+    found[0].paths.transcript.write_text(f"cat {place}/x {home}/y\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(sys, "argv", ["evopolicygym", "report", str(place), f"--output={home}/out"])
+    monkeypatch.setattr("evopolicygym.viewer.documents.suite.shipped_names", list)  # for few pages
+    told = report(place, "-o", home / "out", "--format", "svg")
+    single = home / "out" / "single.html"
+    typed(place, "--single-file", single)
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (home / "out").rglob("*.*")}
+    texts |= {name: json.dumps(made, ensure_ascii=False) for name, made in kept_documents(home / "out").items()}
+    texts |= {name: json.dumps(made, ensure_ascii=False) for name, made in documents_within(single).items()}
+    leaky = [name for name, text in texts.items() if "home-of" in text or str(tmp_path) in text]
+
+    assert leaky == []
+    assert told["command"] == "evopolicygym report runs --output=out"
+    assert {problem["run"] for problem in told["problems"]} == {"broken", "entry-0/acrobot/0"}
+    document = json.loads(texts["leaderboard.json"])
+    assert [task["runs"] for task in document["entries"][0]["tasks"].values()] == [["copy"]]
 
 
 @pytest.mark.nightly

@@ -105,6 +105,34 @@ def test_an_episode_is_scrubbed(chromium: "Browser", played: tuple[ServedViewer,
 
 
 @pytest.mark.nightly
+def test_a_step_has_an_address(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
+    """The address names the step under the cursor; it opens there, is copied by a button, and Back leads to it."""
+    viewer, evolver, _ = played
+    with met(chromium, viewer.entrance) as found:
+        page = found.page
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        base = f"#/episode/{evolver}/train-1-0"
+        found.open(f"{base}?step=7", "canvas")
+        found.until("document.querySelector('.where').textContent.startsWith('step 7 of')")
+        for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+            page.keyboard.press(key)
+        found.until("location.hash.endsWith('?step=8')")
+        page.click("button:text-is('Copy address')")
+        page.wait_for_selector("button:text-is('Copied')")
+        assert page.evaluate("navigator.clipboard.readText()") == f"{viewer.address}/{base}?step=8"
+        page.click(".facts a[href^='#/run']")
+        page.wait_for_selector(".submissions li")
+        page.go_back()
+        page.wait_for_selector("canvas")
+        found.until("document.querySelector('.where').textContent.startsWith('step 8 of')")
+        page.keyboard.press("Shift+ArrowLeft")
+        found.until(f"location.hash === '{base}'")
+        for wrong in ("x", "-4", "9e99", "999999999"):
+            found.open(f"{base}?step={wrong}", "canvas")
+            page.wait_for_selector(".where:has-text('step')")
+
+
+@pytest.mark.nightly
 def test_two_runs_are_chosen_and_compared(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
     """Two runs are chosen in the list; their page tells the difference; the task's page has a curve for each."""
     viewer, evolver, random = played

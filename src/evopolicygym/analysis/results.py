@@ -183,6 +183,8 @@ class Results:
 
     runs: tuple[RunResult, ...] = ()
     problems: tuple[Problem, ...] = ()
+    places: tuple[Path, ...] = ()
+    """The directories that were searched; paths of a report are relative to them."""
 
 
 COLUMNS = {
@@ -208,7 +210,8 @@ def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress) -
     """
     found: dict[tuple[str, ...], list[RunResult]] = {}
     problems, directories = [], dict[Path, str | None]()
-    for root in follow("reading runs", list(dict.fromkeys(root for path in paths for root in _roots(path)))):
+    places = tuple(paths)
+    for root in follow("reading runs", list(dict.fromkeys(root for path in places for root in _roots(path)))):
         try:
             run = load_result(root, directories)
         except (RecordError, UsageError, OSError) as error:
@@ -219,7 +222,7 @@ def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress) -
     for original, copies in zip(originals, found.values(), strict=True):
         what = f"is a copy of {printable(str(original.root))}: both are the run {original.run_id}, which counts once."
         problems += [Problem(run.root, what) for run in copies if run is not original]
-    return Results(tuple(originals), tuple(problems))
+    return Results(tuple(originals), tuple(problems), places)
 
 
 def _original(copies: Sequence[RunResult]) -> RunResult:

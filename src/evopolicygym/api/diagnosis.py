@@ -1,7 +1,7 @@
 """``evopolicygym.diagnose`` and ``audit``: how agents improved, and what they did."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,8 @@ from typing import Any
 
 from evopolicygym.analysis.conduct.audit_run import GRAVEST_FIRST, Conduct, audit_run, audit_runs, load_detectors
 from evopolicygym.analysis.conduct.detector import ConductFinding, Grade
-from evopolicygym.analysis.diagnostic import DIAGNOSTICS, group_of, summary_table, table_over_runs
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Diagnostic, group_of, summary_table, table_over_runs
+from evopolicygym.analysis.measurement_index import MeasurementIndex, RunMeasurements, is_kept, run_key
 from evopolicygym.analysis.ranking.comparability import facts_of
 from evopolicygym.analysis.results import Problem, result_of
 from evopolicygym.analysis.tables.table import Cell, Column, Number, Table, table_of
@@ -72,51 +73,67 @@ def diagnose(
     """
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
     roots, problems = expand_runs(find_places(runs, runs_directory)), list[Problem]()
-    groups, measured = [], dict[Path, dict[str, Any]]()
-    for record in _distinct(_records(roots, problems), problems) if len(roots) > 1 else _records(roots, problems):
-        groups.append(group_of(record.state))
-        measured[record.paths.root] = {name: diagnostic.measure(record) for name, diagnostic in diagnostics.items()}
-    together = [
-        table_over_runs(
-            name, diagnostic, [(group, values[name]) for group, values in zip(groups, measured.values(), strict=True)]
-        )
-        for name, diagnostic in diagnostics.items()
-    ]
     if len(roots) > 1:
+        found = _measure_runs(roots, diagnostics, problems)
+        measured = {root: run.values for root, run in found.items()}
+        together = [
+            table_over_runs(name, diagnostic, [(run.group, run.values[name]) for run in found.values()])
+            for name, diagnostic in diagnostics.items()
+        ]
         return Diagnosis(measured, [(table, None) for table in together], together, problems)
-    values = measured[roots[0]]
+    record = read_run(roots[0])
+    group = group_of(record.state)
+    values = {name: diagnostic.measure(record) for name, diagnostic in diagnostics.items()}
+    together = [table_over_runs(name, diagnostic, [(group, values[name])]) for name, diagnostic in diagnostics.items()]
     parts = [
         (diagnostic.table(values[name]), summary_table(name, diagnostic, values[name]))
         for name, diagnostic in diagnostics.items()
     ]
-    return Diagnosis(measured, parts, together, problems)
+    return Diagnosis({record.paths.root: values}, parts, together, problems)
 
 
-def _records(roots: Sequence[Path], problems: list[Problem]) -> Iterator[RunRecord]:
-    """Yield records: a single run in any state, of several runs the finished and readable ones."""
-    for root in roots:
-        try:
-            record = read_run(root)
-            if len(roots) > 1 and record.state.stage is not Stage.FINISHED:
-                raise RecordError(f"The run is not finished ({record.state.stage.value}).")
-        except (EvoPolicyGymError, OSError) as error:
-            if len(roots) == 1:
-                raise
-            problems.append(Problem(root, printable(str(error))))
-        else:
-            yield record
+def _measure_runs(
+    roots: Sequence[Path], diagnostics: Mapping[str, Diagnostic[Any]], problems: list[Problem]
+) -> dict[Path, RunMeasurements]:
+    """Return the measurements of runs that are finished and readable, each run once; the others become problems.
+
+    A run is the same as another if it has the same seed and the same results.
+    """
+    found, first_with = dict[Path, RunMeasurements](), dict[str, Path]()
+    kept = {name for name, diagnostic in diagnostics.items() if is_kept(diagnostic.measure)}
+    with MeasurementIndex() as index:
+        for root in roots:
+            key, record = run_key(root), None
+            known = index.read(root, key)
+            needed = [name for name in diagnostics if known is None or name not in kept or name not in known.values]
+            try:
+                if needed:
+                    record = _read_finished(root)
+                if known is None and record:
+                    known = RunMeasurements(group_of(record.state), facts_of(result_of(summary_of(record), root)))
+            except (EvoPolicyGymError, OSError) as error:
+                problems.append(Problem(root, printable(str(error))))
+                continue
+            assert known is not None  # noqa: S101 - for the type checker: needed are all where nothing is known
+            first = first_with.setdefault(known.facts, root)
+            if first != root:
+                problems.append(Problem(root, f"is the same run as {printable(str(first))}, which counts once."))
+                continue
+            values = {name: diagnostics[name].measure(record) for name in needed if record}
+            if not kept.isdisjoint(needed):
+                own = {name: value for name, value in values.items() if name in kept}
+                index.write(root, key, replace(known, values={**known.values, **own}))
+            values = {**known.values, **values}
+            found[root] = replace(known, values={name: values[name] for name in diagnostics})
+    return found
 
 
-def _distinct(records: Iterable[RunRecord], problems: list[Problem]) -> Iterator[RunRecord]:
-    """Yield records without duplicates: runs repeated with the same seed and the same results."""
-    seen: dict[str, Path] = {}
-    for record in records:
-        root = record.paths.root
-        first = seen.setdefault(facts_of(result_of(summary_of(record), root)), root)
-        if first == root:
-            yield record
-        else:
-            problems.append(Problem(root, f"is the same run as {printable(str(first))}, which counts once."))
+def _read_finished(root: Path) -> RunRecord:
+    """Return the record of a run; raise ``RecordError`` if it isn't finished or can't be read."""
+    record = read_run(root)
+    if record.state.stage is not Stage.FINISHED:
+        raise RecordError(f"The run is not finished ({record.state.stage.value}).")
+    return record
 
 
 def _diagnosis_document(

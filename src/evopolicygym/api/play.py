@@ -35,6 +35,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_run, read_run
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import resolve_run_config
+from evopolicygym.runs.disk_forecast import disk_note
 from evopolicygym.runs.experiment import revealed
 from evopolicygym.runs.preflight import cap_workers, missing_price_warning
 from evopolicygym.runs.turns import workspace_of
@@ -234,6 +235,8 @@ def notes_of(root: Path, state: RunState) -> Iterator[str]:
     """Yield what a person should know of a run that begins or is resumed."""
     agent = state.opened.agent
     if agent.name not in {FUNCTION, OUTSIDE, INSPECT} and (note := missing_price_warning(agent, state.opened.price)):
+        yield note
+    if note := disk_note(state.opened.task, state.opened.observation_schema, root):
         yield note
     if state.opened.split is not SplitSource.PUBLIC and revealed(root, state.opened.experiment):
         yield (

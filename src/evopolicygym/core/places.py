@@ -1,4 +1,4 @@
-"""The user's directories: runs, secrets and marks, packs."""
+"""The user's directories: runs, secrets and marks, packs, caches."""
 
 import os
 from pathlib import Path
@@ -37,6 +37,20 @@ def data_directory() -> Path:
         raise UsageError(
             "Missing data directory: neither HOME nor the system's list of users names a home. Set XDG_DATA_HOME=DIR "
             "to a writable directory."
+        ) from error
+
+
+def cache_directory() -> Path:
+    """Return the directory of caches, ``$XDG_CACHE_HOME/evopolicygym`` (default: below ``~/.cache``).
+
+    Raises ``UsageError`` if the user has no home.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(base or Path.home() / ".cache") / "evopolicygym"
+    except RuntimeError as error:
+        raise UsageError(
+            "Missing cache directory: neither HOME nor the system's list of users names a home. Set XDG_CACHE_HOME=DIR."
         ) from error
 
 

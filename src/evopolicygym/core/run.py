@@ -5,7 +5,7 @@ and ``verify`` all use this fold.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -147,7 +147,8 @@ class RunState:
     @property
     def spent(self) -> int:
         """Episodes charged so far."""
-        return sum(len(submission.episodes) for submission in self.submissions)
+        last = self.submissions[-1] if self.submissions else None
+        return last.first_global_episode + len(last.episodes) if last else 0
 
     @property
     def remaining(self) -> int:
@@ -238,8 +239,11 @@ class RunState:
 
     def rollout(self, split: Split, checkpoint: str) -> HiddenRollout:
         """Return the episodes of a hidden split that a checkpoint has played so far."""
-        rollouts = (each for each in self.hidden if each.split is split and each.checkpoint == checkpoint)
-        return next(rollouts, HiddenRollout(split, checkpoint, (None,) * self.cases(split)))
+        latest = self.hidden[-1:]  # of a run that is being played, whose hidden rollouts change with every event
+        if not (latest and latest[0].split is split and latest[0].checkpoint == checkpoint):
+            latest = _rollouts_by_checkpoint(self.hidden).get(checkpoint, ())
+        rollouts = (each for each in latest if each.split is split)
+        return next(rollouts, None) or HiddenRollout(split, checkpoint, (None,) * self.cases(split))
 
     def cases(self, split: Split) -> int:
         """Return how many cases of a split the run uses."""
@@ -275,17 +279,11 @@ class RunState:
 
     def first_with(self, checkpoint: str) -> SubmissionState:
         """Return the earliest candidate with this checkpoint, whose context hidden evaluation repeats."""
-        return next(self._candidates_with(checkpoint))
+        return _first_candidates(self.submissions)[checkpoint]
 
     def is_candidate(self, checkpoint: str) -> bool:
         """Return whether a submission with this checkpoint can be selected."""
-        return any(self._candidates_with(checkpoint))
-
-    def _candidates_with(self, checkpoint: str) -> Iterator[SubmissionState]:
-        """Yield the candidates with this checkpoint; the others' status is not looked at, as every event asks this."""
-        for submission in self.submissions:
-            if submission.charged.checkpoint == checkpoint and submission.status is SubmissionStatus.OK:
-                yield submission
+        return checkpoint in _first_candidates(self.submissions)
 
     def choice(self) -> Candidate | None:
         """Return the candidate that validation selects; None if there are no candidates."""
@@ -301,6 +299,36 @@ class RunState:
             return None
         rollout = self.rollout(Split.HELD_OUT, self.selected.checkpoint)
         return None if rollout.missing else estimate(rollout.returns)
+
+
+_known_rollouts: list[tuple[tuple[HiddenRollout, ...], Mapping[str, tuple[HiddenRollout, ...]]]] = []
+_known_candidates: list[tuple[tuple[SubmissionState, ...], Mapping[str, SubmissionState]]] = []
+"""The latest tuple that was looked into, with what is found in it: readers of a long run look up each checkpoint."""
+
+
+def _rollouts_by_checkpoint(hidden: tuple[HiddenRollout, ...]) -> Mapping[str, tuple[HiddenRollout, ...]]:
+    """Return the rollouts of each checkpoint."""
+    for known, found in _known_rollouts[:1]:
+        if known is hidden:
+            return found
+    by_checkpoint: dict[str, tuple[HiddenRollout, ...]] = {}
+    for rollout in hidden:
+        by_checkpoint[rollout.checkpoint] = (*by_checkpoint.get(rollout.checkpoint, ()), rollout)
+    _known_rollouts[:] = [(hidden, by_checkpoint)]
+    return by_checkpoint
+
+
+def _first_candidates(submissions: tuple[SubmissionState, ...]) -> Mapping[str, SubmissionState]:
+    """Return the earliest candidate with each checkpoint."""
+    for known, found in _known_candidates[:1]:
+        if known is submissions:
+            return found
+    first: dict[str, SubmissionState] = {}
+    for submission in submissions:
+        if submission.status is SubmissionStatus.OK:
+            first.setdefault(submission.charged.checkpoint, submission)
+    _known_candidates[:] = [(submissions, first)]
+    return first
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -424,7 +452,9 @@ def _evaluated(state: RunState, event: EpisodePlayed) -> RunState:
         _require(chosen, "Held-out cases were played with a checkpoint that was not selected.")
     before = state.rollout(event.split, event.checkpoint)
     now = replace(before, episodes=_filled(before.episodes, event))
-    return replace(state, hidden=(*(rollout for rollout in state.hidden if rollout is not before), now))
+    is_latest = bool(state.hidden) and state.hidden[-1] is before
+    others = state.hidden[:-1] if is_latest else tuple(rollout for rollout in state.hidden if rollout is not before)
+    return replace(state, hidden=(*others, now))
 
 
 def _published(state: RunState, event: SubmissionPublished) -> RunState:

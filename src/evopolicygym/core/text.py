@@ -1,7 +1,11 @@
 """Formatting for people: times, numbers, counts, and untrusted text with control characters escaped."""
 
+import json
 import math
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from time import time
 
 
@@ -35,6 +39,26 @@ def printable_lines(text: str) -> str:
 def well_formed(text: str) -> str:
     """Return a text that UTF-8 can encode: lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def without_directories(text: str, directories: Iterable[Path]) -> str:
+    """Return a text to be given away: paths below directories become relative, and the user's home becomes ``~``.
+
+    A directory itself becomes its last name. Paths are found as they are, resolved, as ``printable`` shows them and as
+    JSON has them. The root directory is kept.
+    """
+    names: dict[str, str] = {}
+    for directory in directories:
+        for path in (directory.absolute(), directory.resolve()):
+            names.setdefault(str(path), path.name)
+    with suppress(RuntimeError):
+        names.setdefault(str(Path.home()), "~")
+    for place, name in sorted(names.items(), key=lambda item: -len(item[0])):
+        if place == "/":
+            continue
+        for form in dict.fromkeys((place, printable(place), json.dumps(place)[1:-1])):
+            text = text.replace(f"{form}/", "" if name != "~" else "~/").replace(form, name)
+    return text
 
 
 def _spelled(char: str) -> str:

@@ -20,7 +20,7 @@ from evopolicygym.analysis.results import Results
 from evopolicygym.core.cases import PROTOCOL_VERSION
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import ProgressTracker, no_progress
-from evopolicygym.core.text import printable
+from evopolicygym.core.text import printable, without_directories
 from evopolicygym.report.contents import (
     FIGURES,
     MARK,
@@ -109,6 +109,8 @@ def write_report(
 ) -> ReportContents:
     """Write a report and return its contents; ``follow`` wraps long loops to show progress.
 
+    No path in it is absolute: those of runs are relative to ``results.places``.
+
     Raises ``UsageError`` if the directory contains other files, or there is nothing to show.
     """
     old = previous_report_files(directory, force=force)
@@ -123,16 +125,17 @@ def write_report(
     ]  # fmt: skip
     report_groups = list(_with_surroundings(report_groups, shipped))
     prepare_output_dir(directory, old)
+    local = partial(without_directories, directories=results.places)
     jobs: list[Callable[[], Part | None]] = []
     for group in report_groups:
-        jobs += [partial(_write_table, directory, name, table, group) for name, table in parts.tables.items()]
+        jobs += [partial(_write_table, directory, name, table, group, local) for name, table in parts.tables.items()]
         jobs += [
             partial(_draw_figure, directory, name, drawing, group, parts.formats)
             for name, drawing in parts.drawings.items()
         ]
     written = [part for job in follow("writing", jobs) if (part := job())]
     contents = _contents(
-        written, [group.findings for group in report_groups], shipped.tables, command, has_pages=parts.has_pages
+        written, [group.findings for group in report_groups], shipped.tables, command, local, has_pages=parts.has_pages
     )
     write_index(directory, contents)
     (directory / MARK).write_text(format_report_json(contents), encoding="utf-8")
@@ -149,11 +152,13 @@ def _with_surroundings(groups: Sequence[ReportGroup], shipped: PublishedData) ->
         yield replace(group, findings=replace(group.findings, around=Surroundings(others, figures, ids)))
 
 
-def _write_table(directory: Path, name: str, table: ReportTable, group: ReportGroup) -> Part | None:
+def _write_table(
+    directory: Path, name: str, table: ReportTable, group: ReportGroup, local: Callable[[str], str]
+) -> Part | None:
     texts, stem = table.write(group.findings), _stem(name) + group.stem
     names = {f"{TABLES}/{stem}.{suffix}": text for suffix, text in texts.items()}
     for file, text in names.items():
-        (directory / file).write_text(text, encoding="utf-8")
+        (directory / file).write_text(local(text), encoding="utf-8")
     return (
         Part(stem, "table", group.part_title(table.title), table.says, table.computed, tuple(names)) if names else None
     )
@@ -179,6 +184,7 @@ def _contents(
     findings: Sequence[Findings],
     shipped: Sequence[PublishedTable],
     command: str,
+    local: Callable[[str], str],
     *,
     has_pages: bool,
 ) -> ReportContents:
@@ -186,7 +192,7 @@ def _contents(
     boards = [group.board for group in findings if group.board]
     return ReportContents(
         parts=sort_parts(parts),
-        command=printable(command),
+        command=printable(local(command)),
         versions=_versions(),
         runs=len(results),
         entries=_distinct(label for group in findings for label in group.labels),
@@ -194,10 +200,10 @@ def _contents(
         shipped=tuple(table.source for table in shipped),
         isolation=_count(run.isolation for run in results),
         fingerprints=_count(run.fingerprint for run in results),
-        notes=_distinct(note for board in boards for note in board.notes),
+        notes=_distinct(local(note) for board in boards for note in board.notes),
         page=PAGE if has_pages else None,
         problems=tuple(
-            {"run": printable(str(problem.root)), "reason": problem.reason}
+            {"run": printable(local(str(problem.root))), "reason": local(problem.reason)}
             for group in findings
             for problem in group.problems
         ),

@@ -36,6 +36,7 @@ from evopolicygym.rollout.films.filming import LocalCamera, camera_variables
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.anchors import measure_world_anchors
 from evopolicygym.runs.config import RunConfig
+from evopolicygym.runs.disk_forecast import refuse_full_disk
 from evopolicygym.runs.preflight import (
     agent_sha256,
     check_agent,
@@ -110,6 +111,7 @@ def play(
             _prepare_packages(paths, config.task, executor)
         grounds = _executor_info(executor, root)
         refuse_open_sandbox(config.task, grounds.isolation)
+        refuse_full_disk(config.task, grounds.observation_schema, root)
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         if environment.world is not None:
             config = replace(config, task=_task_with_anchors(config, owner, executor))

@@ -365,7 +365,11 @@ class Worth:
         """Take a run, the programs of its checkpoints, and its submissions."""
         self._state = state
         self._starter = next((name for name, program in programs.items() if program and _is_starter(program)), None)
-        self._history = history
+        best: int | None = None
+        self._best_before: list[int | None] = []
+        for milestone in history:
+            self._best_before.append(best)
+            best = milestone.submission.index if milestone.is_new_best else best
 
     def returns(self, index: int | None) -> tuple[float, ...] | None:
         """Return a submission's validation returns by case, or the starter's; None if they are not known."""
@@ -379,8 +383,7 @@ class Worth:
 
     def best_before(self, index: int) -> int | None:
         """Return the submission with the best validation mean before one; None if there is none."""
-        earlier = [milestone for milestone in self._history[:index] if milestone.is_new_best]
-        return earlier[-1].submission.index if earlier else None
+        return self._best_before[index]
 
 
 def _is_starter(program: PolicyProgram) -> bool:

@@ -18,6 +18,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run_summary import RunSummary, SubmissionSummary
 from evopolicygym.core.score import best_so_far
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.text import without_directories
 from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RUN_FILES, find_runs
@@ -111,9 +112,7 @@ class RunIndex:
 
     def without_roots(self, text: str) -> str:
         """Return a text with no path to the directories that were asked for: only what lies below is named."""
-        for top, _ in self._below:
-            text = text.replace(f"{top}/", "").replace(str(top), top.name)
-        return text
+        return without_directories(text, [path for places in self._below for path in places])
 
 
 def _place(top: Path, given: Path, root: Path) -> RunPlace | None:

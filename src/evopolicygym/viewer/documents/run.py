@@ -1,6 +1,7 @@
 """The page of a run: all submissions over episodes spent, with their results and the model's usage."""
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class ModelUse:
 
 
 def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
-    """Return all requests in the order of the log; empty where there is no such log."""
+    """Return all requests in the order of their times; empty where there is no such log."""
     content = read_bytes(below(paths.root, paths.logs / MODEL_LOG), MOST_LOG)
     found = []
     for line in (content or b"").splitlines():
@@ -70,17 +71,17 @@ def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
                         _number(entry.get("input")),
                     )
                 )
-    return tuple(found)
+    return tuple(sorted(found, key=_time))
 
 
 def uses_between(requests: Sequence[ModelUse], since: str, until: str) -> dict[str, Any] | None:
     """Return what was used after one time and up to another; None where there is no log.
 
-    Times are ISO 8601 in UTC of one form, so they are in the order of their texts.
+    Requests are in the order of their times, ISO 8601 in UTC of one form, which are in the order of their texts.
     """
     if not requests:
         return None
-    own = [request for request in requests if since < request.time <= until]
+    own = requests[bisect_right(requests, since, key=_time) : bisect_right(requests, until, key=_time)]
     costs = [item.cost for item in own if item.cost is not None]
     return {
         "requests": len(own),
@@ -88,6 +89,10 @@ def uses_between(requests: Sequence[ModelUse], since: str, until: str) -> dict[s
         "cost": sum(costs) if costs else None,
         "seconds": sum(item.seconds for item in own),
     }
+
+
+def _time(request: ModelUse) -> str:
+    return request.time
 
 
 def _number(value: object) -> float:

@@ -4,15 +4,18 @@ import { h, link, number, count, facts, fact, section, nothing, finite, duration
 import { load, names } from "./data.js";
 import { domain, scale } from "./chart.js";
 import { filmOf } from "./film.js";
+import { readdress } from "./memory.js";
 import { picturesOf } from "./pictures.js";
 import { text } from "./tab_feedback.js";
 
-export async function episodePage({ words: [id, name] }) {
+const ADDRESS_MS = 400; // browsers refuse more than 100 changes of an address in 30 s
+
+export async function episodePage({ words: [id, name], asked }) {
   const [run, episode, kept] = await Promise.all([load(`run/${id}`), load(`run/${id}/episode/${encodeURIComponent(name)}`), names(id)]);
   const series = episode.series;
   const film = episode.film ? filmOf(`film/${id}/${encodeURIComponent(episode.name)}.mp4`, episode.film, { reached: (step) => player?.reached(step), changed: (playing) => player?.playing(playing) }) : null;
   const pictures = series?.pictures.length ? picturesOf(`run/${id}/episode/${encodeURIComponent(name)}`, series) : null;
-  const player = series && series.t.length ? scrubber(series, film, pictures) : null;
+  const player = series && series.t.length ? scrubber(series, film, pictures, { start: Number.parseInt(asked.get("step") ?? "", 10) || 0, address: `#/episode/${id}/${encodeURIComponent(name)}` }) : null;
   const back = episode.submission;
   const element = h("div", null,
     h("div", { class: "head" }, h("div", null, h("h1", null, `Episode ${episode.name}`), h("p", { class: "lead" }, `${run.entry} on ${run.task.name}, case ${episode.case} of ${episode.split.replace("_", "-")}`)),
@@ -35,7 +38,8 @@ function neighbours(run, id, episode, kept) {
   return [step(episode.position - 1, "‹ ", "Episode before"), `${episode.position + 1} of ${all}`, step(episode.position + 1, " ›", "Episode after")];
 }
 
-function scrubber(series, film, pictures) {
+// The address follows the cursor: start is the step that it names at first, address what it begins with.
+function scrubber(series, film, pictures, { start, address }) {
   const last = series.t.length - 1;
   const lines = [
     { title: "reward", unit: "per step", values: series.rewards }, { title: "return so far", unit: "", values: series.returns },
@@ -51,8 +55,28 @@ function scrubber(series, film, pictures) {
   const quarters = [0, 0.25, 0.5, 0.75, 1].map((part) => series.t[0] + part * (series.t.at(-1) - series.t[0]));
   let at = 0;
   let timer = null;
+  let written = 0; // when the address was last changed
+  let ended = false;
+  let writing = null; // the timer of its next change
+  function write() {
+    if (ended) return;
+    clearTimeout(writing);
+    writing = null;
+    written = Date.now();
+    readdress(at ? `${address}?step=${series.t[at]}` : address);
+  }
+  const copy = h("button", { type: "button", class: "plain", title: "Copy the address of this step", click: async () => {
+    write();
+    copy.textContent = await navigator.clipboard.writeText(location.href).then(() => "Copied", () => "Copy it from the address bar");
+  } }, "Copy address");
   // Where the film itself moved on, it is not sent anywhere.
   function move(to, from = null) {
+    copy.textContent = "Copy address";
+    if (Date.now() - written >= ADDRESS_MS) queueMicrotask(write);
+    else writing ??= setTimeout(write, ADDRESS_MS);
+    show(to, from);
+  }
+  function show(to, from = null) {
     at = Math.max(0, Math.min(last, to));
     range.value = at;
     range.setAttribute("aria-valuetext", `step ${series.t[at]}`);
@@ -61,11 +85,12 @@ function scrubber(series, film, pictures) {
     pictures?.show(at);
     if (!from) film?.show(series.t[at]);
   }
-  function reached(step) {
-    let place = Math.min(last, Math.floor(step / series.every));
+  function placeOf(step) {
+    let place = Math.max(0, Math.min(last, Math.floor(step / series.every)));
     while (place < last && series.t[place + 1] <= step) place += 1;
-    move(place, film);
+    return place;
   }
+  const reached = (step) => move(placeOf(step), film);
   function toggle() {
     if (film?.tied) { film.toggle(); return; }
     if (timer) { clearInterval(timer); timer = null; play.textContent = "Play"; return; }
@@ -78,14 +103,14 @@ function scrubber(series, film, pictures) {
   const holder = h("div", { class: "plots" }, plots.map((one) => one.element));
   window.addEventListener("themechange", redraw);
   return {
-    element: h("div", null, h("div", { class: "scrub" }, play, range, where),
+    element: h("div", null, h("div", { class: "scrub" }, play, range, where, copy),
       series.every > 1 ? h("p", { class: "note" }, `Of ${count(series.steps)} steps every ${series.every}th is drawn; the return counts them all.`) : null,
       h("div", { class: film || pictures ? "watched" : null }, film || pictures ? h("div", { class: "stage" }, film?.element, pictures?.element) : null,
         h("div", null, holder,
           h("div", { class: "timeaxis" }, h("div", { class: "ticks", "aria-hidden": "true" }, quarters.map((step) => h("span", null, count(step)))), h("div", { class: "axis-name" }, "step of the episode"))))),
     reached, playing: (now) => { play.textContent = now ? "Pause" : "Play"; },
-    ready: () => { watch.observe(holder); redraw(); move(0); },
-    end: () => { watch.disconnect(); if (timer) clearInterval(timer); window.removeEventListener("themechange", redraw); },
+    ready: () => { watch.observe(holder); redraw(); show(placeOf(start)); },
+    end: () => { watch.disconnect(); if (timer) clearInterval(timer); clearTimeout(writing); writing = null; ended = true; window.removeEventListener("themechange", redraw); },
     keys: (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (step) { move(at + step * (event.shiftKey ? 10 : 1)); return true; }

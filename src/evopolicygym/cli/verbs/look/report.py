@@ -1,5 +1,6 @@
 """``evopolicygym report``: write all tables, figures and pages of runs into a directory."""
 
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -135,8 +136,8 @@ def _print_page(page: Path, tally: "CacheTally", *, quiet: bool) -> dict[str, An
 
 
 def _command() -> str:
-    """Return the command line."""
-    return shlex.join(["evopolicygym", *sys.argv[1:]])
+    """Return the command line for readers elsewhere: of an absolute path, the last name."""
+    return shlex.join(["evopolicygym", *(re.sub(r"(^|=)/.*?([^/]*)/*$", r"\1\2", word) for word in sys.argv[1:])])
 
 
 def _print(contents: "ReportContents", directory: Path) -> None:

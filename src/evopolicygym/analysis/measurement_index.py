@@ -1,0 +1,247 @@
+"""What diagnostics measured of runs, kept between processes in ``$XDG_CACHE_HOME/evopolicygym/measurements.sqlite3``.
+
+A cache that anyone may remove at any time. An entry is used only while every file that it was measured from, the code
+of this package and the version of Python are the same; files are compared by path, kind, size, time of modification,
+time of change and inode. A run with a file that was changed within the last ``SETTLED_S`` is not kept, because a
+further change could leave all of these the same. An index that is damaged, or can't be read or written, is no error:
+it is removed, or the run is measured again.
+"""
+
+import hashlib
+import os
+import pickle
+import sqlite3
+import stat
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, is_dataclass
+from enum import Enum
+from functools import cache
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from time import time
+from typing import Any, Self
+
+from evopolicygym.analysis.diagnostic import Group
+from evopolicygym.core import places
+from evopolicygym.core.errors import UsageError
+from evopolicygym.records.paths import RunPaths
+
+DATABASE = "measurements.sqlite3"
+SETTLED_S = 2.0
+"""Seconds for which a run's files must have been unchanged; file systems have times of up to that coarseness."""
+MAX_ENTRIES = 200_000
+"""Entries, about 4 kB each; with more, the index starts afresh."""
+BATCH = 500
+"""Entries that are committed together."""
+BUSY_S = 2.0
+"""Seconds to wait for another process; then nothing more is kept."""
+_TABLE = "CREATE TABLE IF NOT EXISTS runs (root TEXT PRIMARY KEY, key BLOB, digest BLOB, content BLOB)"
+_READ = "SELECT key, digest, content FROM runs WHERE root = ?"
+_WRITE = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)"
+_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
+"""Names of errors: the last is of a table with other columns."""
+_OWN = "evopolicygym."
+
+
+@dataclass(slots=True)
+class RunMeasurements:
+    """What was measured of a finished run."""
+
+    group: Group
+    facts: str
+    """All that distinguishes its results from those of other runs."""
+    values: dict[str, Any] = field(default_factory=dict)
+    """Measurements by diagnostic's name."""
+
+
+class MeasurementIndex:
+    """Measurements by run directory. Every method does nothing, or returns None, where the index can't be used."""
+
+    def __init__(self) -> None:
+        self._file = _database_file()
+        self._database: sqlite3.Connection | None = None
+        self._pending = 0
+
+    def __enter__(self) -> Self:
+        if self._file and self._file.exists():
+            self._open(self._file)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        database, self._database = self._database, None
+        if database:
+            with suppress(sqlite3.Error):
+                database.commit()
+            with suppress(sqlite3.Error):
+                database.close()
+
+    def read(self, root: Path, key: bytes | None) -> RunMeasurements | None:
+        """Return what was measured of a run whose files have this key."""
+        if self._database is None or key is None:
+            return None
+        try:
+            row = self._database.execute(_READ, (_name(root),)).fetchone()
+        except sqlite3.Error as error:
+            self._fail(error)
+            return None
+        if row is None or row[0] != key or not isinstance(row[2], bytes) or row[1] != _digest(root, key, row[2]):
+            return None
+        try:
+            found = _Unpickler(BytesIO(row[2])).load()
+        except Exception:  # noqa: BLE001 - whatever is in the index, the run can be measured
+            return None
+        return found if isinstance(found, RunMeasurements) else None
+
+    def write(self, root: Path, key: bytes | None, measurements: RunMeasurements) -> None:
+        """Keep what was measured of a run whose files had this key before they were read."""
+        if key is None or self._file is None or (self._database is None and not self._create(self._file)):
+            return
+        assert self._database is not None  # noqa: S101 - for the type checker: it was created
+        content = _pickled(measurements)
+        try:
+            self._database.execute(_WRITE, (_name(root), key, _digest(root, key, content), content))
+            self._pending += 1
+            if self._pending % BATCH == 0:
+                self._database.commit()
+        except sqlite3.Error as error:
+            self._fail(error)
+
+    def _create(self, file: Path) -> bool:
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            self._file = None
+            return False
+        self._open(file)
+        return self._database is not None
+
+    def _open(self, file: Path) -> None:
+        try:
+            self._database = sqlite3.connect(file, timeout=BUSY_S)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = OFF")
+            self._database.execute(_TABLE)
+            (entries,) = self._database.execute("SELECT count(*) FROM runs").fetchone()
+            if entries > MAX_ENTRIES:
+                self._database.execute("DELETE FROM runs")
+                self._database.commit()
+        except OSError:
+            self._give_up()
+        except sqlite3.Error as error:
+            self._fail(error)
+
+    def _fail(self, error: sqlite3.Error) -> None:
+        """Remove an index that is damaged; go on without one that is full, read-only, or held by another process."""
+        if error.sqlite_errorname.startswith(_DAMAGED):
+            self._remove()
+        else:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Go on without the index."""
+        database, self._database, self._file = self._database, None, None
+        if database:
+            with suppress(sqlite3.Error):
+                database.close()
+
+    def _remove(self) -> None:
+        """Remove a damaged index; the next process starts another."""
+        file = self._file
+        self._give_up()
+        for suffix in ("", "-wal", "-shm"):
+            if file:
+                with suppress(OSError):
+                    file.with_name(file.name + suffix).unlink(missing_ok=True)
+
+
+def run_key(root: Path) -> bytes | None:
+    """Return what identifies the files that a run is measured from, and this code; None if they can't be relied on."""
+    paths, digest, newest = RunPaths(root), hashlib.blake2b(_code_key(), digest_size=32), 0
+    try:
+        for name, status in _statuses((paths.journal, paths.document, paths.post_hoc, paths.checkpoints)):
+            digest.update(repr((name, *_stamp(status))).encode("utf-8", "surrogatepass"))
+            newest = max(newest, status.st_ctime_ns, status.st_mtime_ns)
+    except OSError:
+        return None
+    return digest.digest() if time() - newest / 1e9 > SETTLED_S else None
+
+
+def is_kept(measure: object) -> bool:
+    """Return whether a diagnostic's measurements may be kept: the code of other distributions may change unnoticed."""
+    return str(getattr(measure, "__module__", "")).startswith(_OWN)
+
+
+def _statuses(paths: Iterable[Path]) -> Iterable[tuple[str, os.stat_result]]:
+    """Yield the status of each path that exists, and of all files and directories below it, in order."""
+    for path in paths:
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            continue
+        yield str(path), status
+        if stat.S_ISDIR(status.st_mode):
+            yield from _statuses_below(str(path))
+
+
+def _statuses_below(directory: str) -> Iterable[tuple[str, os.stat_result]]:
+    with os.scandir(directory) as listing:
+        entries = sorted(listing, key=lambda entry: entry.name)
+    for entry in entries:
+        yield entry.path, entry.stat(follow_symlinks=False)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _statuses_below(entry.path)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+@cache
+def _code_key() -> bytes:
+    """Return what identifies the package's files, which hold the published scores too, and the version of Python."""
+    digest = hashlib.blake2b(sys.version.encode())
+    for name, status in _statuses([Path(__file__).parents[1]]):
+        if "__pycache__" not in name and not stat.S_ISDIR(status.st_mode):
+            digest.update(repr((name, *_stamp(status))).encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def _database_file() -> Path | None:
+    with suppress(UsageError):
+        return places.cache_directory() / DATABASE
+    return None
+
+
+def _name(root: Path) -> str:
+    return os.fsencode(os.path.realpath(root)).hex()
+
+
+def _digest(root: Path, key: bytes, content: bytes) -> bytes:
+    return hashlib.blake2b(_name(root).encode() + key + content, digest_size=32).digest()
+
+
+class _Pickler(pickle.Pickler):
+    """Writes members of enumerations by their values; by default they name ``getattr``."""
+
+    def reducer_override(self, obj: object) -> Any:  # noqa: ANN401 - as pickle has it
+        return (type(obj), (obj.value,)) if isinstance(obj, Enum) else NotImplemented
+
+
+def _pickled(measurements: RunMeasurements) -> bytes:
+    content = BytesIO()
+    _Pickler(content, pickle.HIGHEST_PROTOCOL).dump(measurements)
+    return content.getvalue()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads nothing but this package's dataclasses and enumerations, so that an index can't name other code."""
+
+    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 - a class
+        if module.startswith(_OWN):
+            found = getattr(import_module(module), name, None)
+            if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in an index.")
