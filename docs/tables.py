@@ -47,6 +47,9 @@ SUITE = (
     *("degenerate ± s.e.", "reference ± s.e."),
 )
 HEADROOM = ("task", "kind", "0", "1", "whose", "first", "whole budget", "seconds")
+PLAYED_AFTER = ("16", "32", "64", "128")
+"""Episodes."""
+PLAYED = ("task", "submissions", "first", *(f"after {spent}" for spent in PLAYED_AFTER), "held-out ± s.e.", "share")
 COLUMNS = ("submission", "parent", "edit", "lines", "validation", "gain", "hit", "new best", "hypothesis")
 TABLE = re.compile(r"(<!-- table: ([^\n]*) -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
 
@@ -129,6 +132,27 @@ def headroom_of_suite(name: str) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in [HEADROOM, ["---"] * len(HEADROOM), *rows])
 
 
+def played_table(name: str) -> str:
+    """Return the examples of a suite: the best validation mean after some episodes, and the score as a share."""
+    rows = []
+    for task in map(suite_task, load_suite(name, {}).environments):
+        for root in sorted((EXAMPLES / task.name).glob("*")):
+            record = read_run(root)
+            curve = DIAGNOSTICS.load("learning_curve").measure(record)
+            candidates = [point for point in curve.points if point.best is not None]
+            bests = [
+                max((point.best for point in candidates if point.spent <= spent), default=None)
+                for spent in (candidates[0].spent, *map(int, PLAYED_AFTER))
+            ]
+            score = record.state.score
+            share = task.normalised(score.mean)
+            rows.append([
+                f"`{task.name}`", str(len(curve.points)), *("-" if best is None else f"{best:,.4g}" for best in bests),
+                plus_minus(score.mean, score.standard_error), "-" if share is None else f"{share:.2f}",
+            ])  # fmt: skip
+    return "".join(f"| {' | '.join(row)} |\n" for row in [PLAYED, ["---"] * len(PLAYED), *rows])
+
+
 def _share(task: SuiteTask, score: float | None) -> str:
     share = None if score is None else task.normalised(score)
     return "-" if score is None or share is None else f"{score:,g} ({share:.2f})"
@@ -142,6 +166,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "films of Core16": films_table,
     **{f"tasks of {name}": partial(suite_table, name) for name in OF_PACKS},
     "headroom of frontier16": partial(headroom_of_suite, "frontier16"),
+    "examples of frontier16": partial(played_table, "frontier16"),
     **{f"edits of {task}": partial(edits_table, task) for task in ("parking", "key_corridor", "car_racing")},
     "catalogue": catalogue_table,
     "checks of packs": partial(whole, packs_table, PACKS),
