@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
 from browsers import Met, axe, met
 from diagnosed import known_run, recorded
+from evopolicygym.records.run_document import read_summary
 from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.site.serving import ServedViewer
@@ -53,6 +55,8 @@ def addresses(
     write_single_file(place / "single" / "runs.html", Pages([place / "runs"]))
     ids = {one.root.name: one.id for one in RunIndex([place / "runs"]).places().values()}
     episode = first_held_out(place / "pages", ids[evolver.root.name])
+    summary = read_summary(evolver)
+    entry, experiment = quote(summary.entry), summary.experiment
     first, second = sorted([ids[evolver.root.name], ids[random.root.name]])
     routes = [
         ("#/", ".board table"), ("#/?with=paper", "text=GPT-5.5"), ("#/?filter=nobody", ".nothing"),
@@ -60,7 +64,10 @@ def addresses(
         *((f"#/run/{ids['known']}/{at}/{tab}", ".tabbody > *") for at, tab in enumerate(TABS)),
         (f"#/run/{ids['known']}/1/change", ".row.plus"), (f"#/run/{ids['known']}/1/transcript", ".said"),
         (f"#/run/{first}/0/episodes", ".tabbody td"), (f"#/episode/{ids[evolver.root.name]}/{episode}", "canvas"),
-        (f"#/compare/{first}/{second}", ".verdict"), ("#/report", "h1"),
+        (f"#/compare/{first}/{second}", ".verdict"), ("#/report", "h1"), (f"#/entry/{entry}", "[aria-label=Edits] td"),
+        (f"#/experiment/{experiment}", "[aria-label='Tasks by entries'] td"),
+        (f"#/compare/{first}/{second}/{ids['known']}", "[aria-label=Scores] td"),
+        (f"#/compare?entry={entry}&entry=random", "[aria-label=Entries] td"), (f"#/?entry={entry}", ".filters select"),
     ]  # fmt: skip
     with ServedViewer([place / "runs"]) as viewer:
         yield (

@@ -22,6 +22,7 @@ from evopolicygym.viewer.documents import change, documents, episode, step_colum
 from evopolicygym.viewer.documents.change import file_diff
 from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
 from evopolicygym.viewer.documents.edits import edits_bundle
+from evopolicygym.viewer.documents.experiment import experiment_bundle
 from evopolicygym.viewer.documents.overview import RunIndex, overview
 from evopolicygym.viewer.documents.reading import below, shown, within
 from evopolicygym.viewer.documents.run import ModelUse, bundle_of, run_bundle, uses_between
@@ -60,6 +61,26 @@ def test_a_run_in_short(tmp_path: Path) -> None:
 
     assert short["curve"] == [[2, 2.0], [8, 6.0], [10, 6.0]]
     assert (short["score"], short["tokens"], short["cost"], short["returns"]) == (5.0, 1000.0, 0.5, [4.0, 5.0, 6.0])
+
+
+def test_an_experiment_of_two_entries(tmp_path: Path) -> None:
+    """Its cells have means over runs, what is missing against the most repeats, and options by whether they differ."""
+    place, _ = known(tmp_path)
+    short = overview(place, read_summary(place.paths), "tuning")
+    other = short | {"id": "b", "score": 8.0}
+    fewer = short | {"id": "c", "entry": "z", "options": short["options"] | {"effort": "high"}}
+    bundle = experiment_bundle(short["experiment"], [short, other, fewer, short | {"experiment": "another"}])
+
+    assert (bundle["name"], bundle["repeats"], bundle["budget"]) == ("tuning", 2, 3 * short["budget"])
+    assert [(cell["entry"], cell["mean"], cell["missing"], len(cell["runs"])) for cell in bundle["cells"]] == [
+        (short["entry"], 6.5, 0, 2),
+        ("z", 5.0, 1, 1),
+    ]
+    assert [cell["standard_error"] for cell in bundle["cells"]] == [1.5, short["standard_error"]]
+    assert bundle["options"]["differing"] == {"effort": [("none", 2), ("high", 1)]}
+    assert bundle["options"]["shared"]["budget"] == str(short["budget"])
+    with pytest.raises(UsageError):
+        experiment_bundle("", [short | {"experiment": ""}])
 
 
 def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from evopolicygym.viewer.documents.change import Files, change, source_bundle, s
 from evopolicygym.viewer.documents.compare import compare_bundle
 from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.episode import episode_bundle
+from evopolicygym.viewer.documents.experiment import experiment_bundle
 from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, overview
 from evopolicygym.viewer.documents.pictures import films_bundle, pictures_bundle
 from evopolicygym.viewer.documents.reading import below, film_named, find_episode, shown
@@ -41,7 +42,7 @@ MOST_FOLDERS = 2000
 """Most films that are checked for additions."""
 OWN_KINDS = ("edits", "submission", "change", "source")
 """Documents of a run whose making an agent's files can prolong: they hold up none but their like."""
-KINDS = ("pulse", "runs", "suite", "task", "run", "compare", *OWN_KINDS)
+KINDS = ("pulse", "runs", "suite", "task", "experiment", "run", "compare", *OWN_KINDS)
 """Kinds of documents by prefixes of their names; two of a kind are not created concurrently."""
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 
@@ -153,6 +154,8 @@ class Documents:
                 return self._suite(beside.split(","))
             case ["task", task]:
                 return {**task_bundle(task, self._all()[0]), "films": films_bundle(self._filmed(task))}
+            case ["experiment", identity]:
+                return experiment_bundle(identity, self._all()[0])
             case ["compare", one, other]:
                 return self._compare(one, other)
             case ["run", run, *words]:
@@ -238,10 +241,10 @@ class Documents:
             result = None
             try:
                 summary = read_summary(place.paths)
-                kept = stamp, overview(place, summary)
+                name = experiment_name(place.root, summary.experiment) if summary.experiment else ""
+                kept = stamp, overview(place, summary, name)
                 if summary.stage is Stage.FINISHED:
                     with suppress(EvoPolicyGymError, OSError):
-                        name = experiment_name(place.root, summary.experiment)
                         result = result_of(summary, place.root, name)
             except (EvoPolicyGymError, OSError) as error:
                 kept = stamp, shown(str(error))

@@ -162,6 +162,12 @@ OVERVIEW = SUMMARY | {
     "cost": "known_cost",
 }
 """Those that the overview has."""
+OPTIONS = (
+    "harness", "model", "effort", "allowance", "budget", "min_episodes", "max_episodes", "max_submissions",
+    "finish_allowed", "text", "interface", "feedback", "memory", "train_cases", "validation_cases", "held_out_cases",
+    "policy_packages", "split_source", "isolation", "protocol_version",
+)  # fmt: skip
+"""The columns of ``RunSummary.row()`` that an experiment's page compares."""
 
 
 def columns_of(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -170,13 +176,16 @@ def columns_of(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
     return {name: shown(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
-def overview(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
-    """Return a run in short."""
+def overview(place: RunPlace, summary: RunSummary, experiment: str = "") -> dict[str, Any]:
+    """Return a run in short; ``experiment`` is the name of its experiment, which stands beside the record."""
     environment, timing, row = summary.task.environment, summary.timing, summary.row()
     return {
         "id": place.id,
         "place": shown(place.shown),
         **columns_of(row, OVERVIEW),
+        "experiment_name": shown(experiment),
+        "revealed": bool(row["revealed"]),
+        "options": {name: "none" if row[name] in (None, "") else shown(str(row[name])) for name in OPTIONS},
         "returns": list(row["held_out_returns"]),
         "curve": learning_curve(summary.submissions),
         "is_published": paper().has(environment.name, game_of(environment)),

@@ -23,9 +23,9 @@ from evopolicygym.analysis.tables.published import figures_note
 from evopolicygym.core.errors import UsageError
 
 IN_LISTS = (
-    "id", "place", "task", "family", "kind", "entry", "seed", "experiment", "split", "stage", "status", "closed",
-    "score", "standard_error", "success_rate", "selected", "budget", "spent", "submissions", "opened_at", "finished_at",
-    "tokens", "cost", "is_played",
+    "id", "place", "task", "family", "kind", "entry", "seed", "experiment", "experiment_name", "split", "stage",
+    "status", "closed", "score", "standard_error", "success_rate", "selected", "budget", "spent", "submissions",
+    "opened_at", "finished_at", "tokens", "cost", "is_played",
 )  # fmt: skip
 """Fields of each run in a list; curves and returns are on the task's page."""
 

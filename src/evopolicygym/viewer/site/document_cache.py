@@ -114,6 +114,7 @@ class DocumentCache:
             "runs",
             *(suite_name(names) for names in choices),
             *(f"task/{task['name']}" for task in listed["tasks"]),
+            *(f"experiment/{name}" for name in sorted({run["experiment"] for run in listed["runs"]} - {"", None})),
         ]
         documents, films, problems = list[CachedDocument](), list[CachedFilm](), dict[str, str]()
         for name in follow("leaderboards and tasks", names):

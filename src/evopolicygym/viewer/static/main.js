@@ -10,9 +10,11 @@ import { taskPage } from "./page_task.js";
 import { runPage } from "./page_run.js";
 import { episodePage } from "./page_episode.js";
 import { comparePage } from "./page_compare.js";
+import { entryPage } from "./page_entry.js";
+import { experimentPage } from "./page_experiment.js";
 import { reportPage } from "./page_report.js";
 
-const PAGES = new Map(Object.entries({ "": suitePage, task: taskPage, run: runPage, episode: episodePage, compare: comparePage, report: reportPage }));
+const PAGES = new Map(Object.entries({ "": suitePage, task: taskPage, run: runPage, episode: episodePage, compare: comparePage, entry: entryPage, experiment: experimentPage, report: reportPage }));
 const main = document.getElementById("main");
 const crumbs = document.getElementById("crumbs");
 let settings = {};
@@ -74,7 +76,7 @@ function settle(place) {
 const KEYS = [
   ["j / k, ↓ / ↑", "next and previous submission"], ["1 2 3 4", "change, feedback, transcript, episodes of a submission"],
   ["[ / ]", "previous and next new best"], ["← / →", "the tab beside; a step of an episode, with Shift ten"], ["Space", "play and pause an episode"],
-  ["/", "filter"], ["g", "all runs"], ["t", "dark or light"], ["?", "these keys"],
+  ["/", "filter"], ["c", "clear all filters"], ["g", "all runs"], ["t", "dark or light"], ["?", "these keys"],
 ];
 const help = h("dialog", { "aria-labelledby": "help-title" }, h("h2", { id: "help-title" }, "Keys"),
   h("dl", { class: "keys" }, KEYS.map(([key, what]) => [h("dt", null, key), h("dd", null, what)])),

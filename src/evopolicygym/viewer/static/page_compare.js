@@ -3,11 +3,15 @@
 import { h, s, link, named, number, errorOf, section, fact, facts, finite, plusMinus } from "./dom.js";
 import { load } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend } from "./chart.js";
+import { compareEntriesPage, compareRunsPage } from "./page_compare_many.js";
 import { anchorLine } from "./page_task.js";
 
 const LETTERS = ["A", "B"];
 
-export async function comparePage({ words: [one, other], look }) {
+export async function comparePage(now) {
+  const { words: [one, other], look } = now;
+  if (now.asked.has("entry")) return compareEntriesPage(now);
+  if (now.words.length > 2) return compareRunsPage(now);
   if (!one || !other) throw new Error("Two runs are compared; choose them in the list of runs.");
   const comparison = await load(`compare/${encodeURIComponent(one)}/${encodeURIComponent(other)}`);
   const [a, b] = comparison.runs;

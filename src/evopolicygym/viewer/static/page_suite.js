@@ -1,8 +1,10 @@
 // The suite: the leaderboard with its intervals, and all runs.
 
-import { h, s, link, named, table, number, measured, plusMinus, count, short, money, percent, moment, errorOf, section, nothing, finite } from "./dom.js";
+import { h, s, put, link, named, table, number, measured, plusMinus, count, short, money, percent, moment, errorOf, section, nothing, finite } from "./dom.js";
 import { load, follow } from "./data.js";
 import { chart, intervalBar, mark, tell, scale } from "./chart.js";
+import { runFilters } from "./filters.js";
+import { entryAddress, experimentAddress } from "./page_entry.js";
 import { readdress } from "./memory.js";
 import { region } from "./region.js";
 
@@ -19,7 +21,12 @@ export async function suitePage({ asked, settings, look }) {
   const counted = region(([runs, tasks, live]) => [`${plural(runs, "run")} on ${plural(tasks, "task")}`, live ? `, ${live} not finished` : ""], { class: "lead" });
   const board = region(([found, why]) => (why ? h("p", { class: "trouble", role: "alert" }, why) : found ? leaderboardParts(found, state, address, look)
     : h("p", { class: "loading", role: "status" }, "The leaderboard and its intervals are being made …")), { class: "board" });
-  const runs = region(([found, filter]) => runList(found, filter));
+  const runs = region(([found, filter, problems]) => runList(found, filter, problems));
+  const filters = runFilters(asked, (isCleared) => {
+    if (isCleared) search.value = state.filter = "";
+    address();
+    draw();
+  });
   const search = h("input", { type: "search", placeholder: "Filter entries, tasks, families", "aria-label": "Filter", input: () => { state.filter = search.value; address(); draw(); } });
   search.value = state.filter;
   const shipped = (settings.shipped ?? []).map((table) => {
@@ -32,6 +39,7 @@ export async function suitePage({ asked, settings, look }) {
   function address() {
     const kept = new URLSearchParams();
     if (state.filter) kept.set("filter", state.filter);
+    for (const [name, value] of filters.chosen) kept.set(name, value);
     if (state.beside.join() !== (settings.beside ?? []).join()) kept.set("with", state.beside.join());
     if (state.sort) { kept.set("sort", state.sort.name); kept.set("down", state.sort.down ? "1" : "0"); }
     readdress(`#/${kept.size ? `?${kept}` : ""}`);
@@ -54,16 +62,24 @@ export async function suitePage({ asked, settings, look }) {
   function draw() {
     counted.show([listed.runs.length, listed.tasks.length, listed.runs.filter((run) => run.stage !== "finished").length]);
     board.show([suite, trouble, state.filter]);
-    runs.show([listed, state.filter]);
+    const searched = listed.runs.filter((run) => matches(state.filter, run.entry, run.task, run.family, run.stage, run.place, run.experiment_name, run.name ?? "", run.note ?? "", ...(run.tags ?? [])));
+    const left = filters.show(searched, Boolean(state.filter));
+    runs.show([left, listed.runs.length, listed.problems]);
+    chosen = chosen.filter((id) => listed.runs.some((run) => run.id === id));
   }
 
   draw();
   const element = h("div", null,
     h("div", { class: "head" }, h("div", null, h("h1", null, "Leaderboard"), counted.element, settings.report?.length ? h("p", null, link("#/report", "Figures and tables of these runs")) : null),
       h("div", { class: "controls" }, search, shipped.length ? h("div", { class: "switches", role: "group", "aria-label": "Shipped tables" }, h("span", { class: "soft" }, "beside:"), shipped.map(({ name, source, box }) => h("label", { class: "switch", title: source }, box, name))) : null)),
-    board.element, runs.element);
+    board.element, section("Runs", null, filters.element, runs.element));
   return {
     title: "Leaderboard", element, crumbs: [], ready: fetchBoard,
+    keys: (event) => {
+      if (event.key !== "c") return false;
+      filters.clear();
+      return true;
+    },
     end: follow("pulse", async () => { listed = await load("runs"); await fetchBoard(); }),
   };
 }
@@ -88,7 +104,7 @@ function leaderboardParts(suite, state, address, look) {
   const columns = [
     { name: "#", title: "Place by mean rank score", value: (e) => e.place, cell: (e) => e.place ?? h("span", { class: "soft", title: "It lacks tasks, or has no score" }, "–"), down: false },
     { name: "tier", title: "Entries of a tier can’t be distinguished from its best; below two repeats on each task there is none", value: (e) => e.tier, cell: (e) => (e.tier ? h("span", { class: `tier tier-${Math.min(e.tier, 4)}` }, e.tier) : "–"), down: false },
-    { name: "entry", text: true, value: (e) => e.entry, cell: (e) => [named(e.entry), e.source && e.source !== "anchor" ? h("span", { class: "tag", title: `From a table that ships: ${e.source}` }, e.ours ? "shipped, ours" : "shipped") : e.kind === "anchor" ? h("span", { class: "tag" }, "anchor") : null] },
+    { name: "entry", text: true, value: (e) => e.entry, cell: (e) => [e.kind === "anchor" ? named(e.entry) : link(entryAddress(e.entry), named(e.entry)), e.source && e.source !== "anchor" ? h("span", { class: "tag", title: `From a table that ships: ${e.source}` }, e.ours ? "shipped, ours" : "shipped") : e.kind === "anchor" ? h("span", { class: "tag" }, "anchor") : null] },
     { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => finiteValue(e.rank_score), cell: (e) => e.rank_score === null ? h("span", { class: "soft", title: "None of its runs has a score" }, "–") : h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [0, 1], interval(e.rank_score, e.intervals_cover)), measured(e.rank_score)) },
     { name: "normalised", title: "Mean over tasks of (mean − random) / (best − random)", value: (e) => finiteValue(e.normalised), cell: (e) => measured(e.normalised) },
     ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => finiteValue(e.families[family]), cell: (e) => measured(Object.hasOwn(e.families, family) ? e.families[family] : null) })),
@@ -160,20 +176,20 @@ function costChart(entries, look) {
 
 const MOST_ROWS = 200;
 const STAGES = { open: "open", closed: "validation", selected: "held-out" };
-let chosen = []; // ids of the runs that are ticked, two at most; they stay so when the page is drawn anew
+let chosen = []; // ids of the runs that are ticked; they stay so when the page is drawn anew
 
-function runList(listed, filter) {
-  const found = listed.runs.filter((run) => matches(filter, run.entry, run.task, run.family, run.stage, run.place));
-  const compare = h("a", { class: "button" }, "Compare the two");
+function runList(found, all, problems) {
+  const compare = h("a", { class: "button" });
   const boxes = new Map();
   const follow = () => {
     for (const [id, box] of boxes) box.checked = chosen.includes(id);
-    compare.hidden = chosen.length !== 2;
+    compare.hidden = chosen.length < 2;
+    put(compare, chosen.length === 2 ? "Compare the two" : `Compare the ${count(chosen.length)}`);
     compare.setAttribute("href", `#/compare/${[...chosen].sort().join("/")}`);
   };
   const choose = (run) => {
     const box = h("input", { type: "checkbox", "aria-label": `Choose ${run.entry} on ${run.task} to compare`, change: () => {
-      chosen = box.checked ? [...chosen, run.id].slice(-2) : chosen.filter((id) => id !== run.id);
+      chosen = box.checked ? [...chosen, run.id] : chosen.filter((id) => id !== run.id);
       follow();
     } });
     box.checked = chosen.includes(run.id);
@@ -181,7 +197,7 @@ function runList(listed, filter) {
     return box;
   };
   const columns = [
-    { name: "⇄", title: "Choose two to compare", value: () => 0, cell: choose },
+    { name: "⇄", title: "Choose two or more to compare", value: () => 0, cell: choose },
     { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, named(r.task)) },
     { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(`#/run/${r.id}`, named(r.entry)) },
     { name: "seed", value: (r) => r.seed },
@@ -189,14 +205,14 @@ function runList(listed, filter) {
     { name: "submissions", value: (r) => r.submissions },
     { name: "episodes", title: "Spent of the budget", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
     { name: "cost", value: (r) => r.cost, cell: (r) => money(r.cost) },
+    { name: "experiment", text: true, value: (r) => r.experiment_name || r.experiment, cell: (r) => (r.experiment ? link(experimentAddress(r.experiment), named(r.experiment_name || r.experiment.slice(0, 12))) : "–") },
     { name: "state", text: true, value: (r) => r.stage, cell: (r) => stateOf(r) },
     { name: "began", text: true, value: (r) => r.opened_at, cell: (r) => h("span", { class: "soft" }, moment(r.opened_at)) },
-  ].filter((column) => column.name !== "cost" || found.some((run) => finite(run.cost) !== null));
-  chosen = chosen.filter((id) => listed.runs.some((run) => run.id === id));
+  ].filter((column) => (column.name !== "cost" || found.some((run) => finite(run.cost) !== null)) && (column.name !== "experiment" || found.some((run) => run.experiment)));
   follow();
-  return section("Runs", null, h("p", { class: "compare" }, compare),
-    found.length ? table(columns, found, { caption: "Runs", most: MOST_ROWS }) : nothing(listed.runs.length ? `No run matches “${filter}”.` : "There are no runs here yet.", "Play one: ", h("code", null, "evopolicygym run acrobot")),
-    listed.problems.length ? h("details", { class: "warning" }, h("summary", null, `${count(listed.problems.length)} can’t be read`), h("ul", null, listed.problems.map((one) => h("li", null, h("code", null, one.place), ` ${one.reason}`)))) : null);
+  return [h("p", { class: "compare" }, compare),
+    found.length ? table(columns, found, { caption: "Runs", most: MOST_ROWS }) : nothing(all ? "No run matches these filters." : "There are no runs here yet.", "Play one: ", h("code", null, "evopolicygym run acrobot")),
+    problems.length ? h("details", { class: "warning" }, h("summary", null, `${count(problems.length)} can’t be read`), h("ul", null, problems.map((problem) => h("li", null, h("code", null, problem.place), ` ${problem.reason}`)))) : null];
 }
 
 // Where a run stands; one that no process plays is not being played, whatever its record says last.

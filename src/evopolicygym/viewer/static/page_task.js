@@ -3,6 +3,7 @@
 import { h, s, link, named, table, number, plusMinus, section, facts, fact, finite, count } from "./dom.js";
 import { load, follow } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend } from "./chart.js";
+import { entryAddress } from "./page_entry.js";
 import { stateOf } from "./page_suite.js";
 import { region } from "./region.js";
 import { sideBySide } from "./side_by_side.js";
@@ -43,7 +44,7 @@ function parts(task, look) {
 
 const curvesOf = (one) => one.runs.filter((run) => run.curve.length);
 
-function curves(task, look) {
+export function curves(task, look) {
   const all = task.entries.flatMap((one) => one.runs.flatMap((run) => run.curve.map(([, value]) => value)));
   if (!all.length) return h("p", { class: "soft" }, "No run has validated a checkpoint yet; that happens once its budget is spent.");
   const means = new Map(task.entries.map((one) => [one.entry, meanCurve(curvesOf(one).map((run) => run.curve))]));
@@ -121,7 +122,7 @@ function shortened(text, most) {
 
 function runTable(runs) {
   return table([
-    { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(`#/run/${r.id}`, named(r.entry)) },
+    { name: "entry", text: true, value: (r) => r.entry, cell: (r) => [link(`#/run/${r.id}`, named(r.entry)), " ", link(entryAddress(r.entry), h("span", { class: "tag" }, "entry"))] },
     { name: "seed", value: (r) => r.seed },
     { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
     { name: "submissions", value: (r) => r.submissions },

@@ -1,0 +1,150 @@
+// An entry: its scores task by task, its learning curves, what its runs spent, and how its edits went.
+
+import { h, link, named, table, number, measured, plusMinus, count, short, money, percent, duration, moment, errorOf, section, facts, fact, finite, nothing } from "./dom.js";
+import { load, follow } from "./data.js";
+import { intervalBar } from "./chart.js";
+import { stateOf } from "./page_suite.js";
+import { curves } from "./page_task.js";
+import { region } from "./region.js";
+
+const MOST_TASKS = 24; // tasks whose curves are drawn
+const MOST_RUNS = 48; // runs whose edits are counted
+const SHARES = [0.5, 0.9, 1];
+
+export const entryAddress = (name) => `#/entry/${encodeURIComponent(name)}`;
+export const experimentAddress = (id) => `#/experiment/${encodeURIComponent(id)}`;
+export const compareEntries = (...names) => `#/compare?${new URLSearchParams(names.map((name) => ["entry", name]))}`;
+
+// The leaderboard with the shipped tables that pages begin with; an empty one where there is none.
+export async function leaderboardOf(settings, shipped = settings.beside ?? []) {
+  return load(["suite", ...(shipped.length ? [shipped.join()] : [])].join("/")).catch(() => ({ entries: [], tasks: [] }));
+}
+
+export async function entryPage({ words: [name = ""], settings, look }) {
+  const read = async () => {
+    const { runs } = await load("runs");
+    const own = runs.filter((run) => run.entry === name);
+    let board = await leaderboardOf(settings);
+    if (!own.length && !board.entries.some((entry) => entry.entry === name)) board = await leaderboardOf(settings, (settings.shipped ?? []).map((shipped) => shipped.name));
+    const tasks = await Promise.all([...new Set(own.map((run) => run.task))].sort().slice(0, MOST_TASKS).map((task) => load(`task/${encodeURIComponent(task)}`).catch(() => null)));
+    return { own, board, tasks: tasks.filter(Boolean) };
+  };
+  let found = await read();
+  if (!found.own.length && !found.board.entries.some((entry) => entry.entry === name)) throw new Error(`There is no entry “${name}” here.`);
+  const content = region((data) => parts(name, data, look));
+  const edits = region((summary) => editsOf(summary));
+  const draw = async () => {
+    content.show(found);
+    const runs = found.own.slice(0, MOST_RUNS);
+    const all = await Promise.all(runs.map((run) => load(`run/${run.id}/edits`).catch(() => ({ edits: [] }))));
+    edits.show({ edits: all.flatMap((document) => document.edits), runs: runs.length, of: found.own.length });
+  };
+  return {
+    title: name, element: h("div", null, content.element, edits.element), crumbs: [[null, name]], ready: draw,
+    end: follow("pulse", async () => { found = await read(); await draw(); }),
+  };
+}
+
+function parts(name, { own, board, tasks }, look) {
+  const entry = board.entries.find((row) => row.entry === name);
+  const others = board.entries.filter((row) => row.entry !== name && row.kind !== "anchor");
+  const sum = (key) => (own.some((run) => finite(run[key]) !== null) ? own.reduce((total, run) => total + (finite(run[key]) ?? 0), 0) : null);
+  const took = own.filter((run) => run.finished_at).reduce((total, run) => total + (new Date(run.finished_at) - new Date(run.opened_at)) / 1000, 0);
+  const lead = own.length ? `${count(own.length)} ${own.length === 1 ? "run" : "runs"} on ${count(new Set(own.map((run) => run.task)).size)} tasks` : "From a table that ships: no run of it is here.";
+  return [
+    h("div", { class: "head" }, h("div", null, h("h1", null, named(name)), h("p", { class: "lead" }, lead))),
+    facts(
+      entry?.harness ? fact("agent", entry.harness) : null, entry?.model ? fact("model", entry.model) : null, entry?.effort ? fact("effort", entry.effort) : null,
+      entry?.place ? fact("place", entry.place) : null, entry?.tier ? fact("tier", entry.tier) : null,
+      entry?.rank_score ? fact("rank score", measured(entry.rank_score), ends(entry.rank_score)) : null,
+      entry?.normalised ? fact("normalised", measured(entry.normalised), ends(entry.normalised)) : null,
+      finite(entry?.success_rate) === null ? null : fact("success", percent(entry.success_rate)),
+      fact("episodes", count(sum("spent"))), fact("submissions", count(sum("submissions"))),
+      sum("tokens") === null ? null : fact("tokens", short(sum("tokens"))), sum("cost") === null ? null : fact("cost", money(sum("cost"))),
+      took ? fact("time", duration(took)) : null),
+    entry ? section("Scores by task", "Mean held-out return over runs; normalised: 0 is uniform random, 1 the best of the table. Intervals are 95 %.", scores(entry, board)) : nothing("It has no place on the leaderboard.", "None of its runs is finished."),
+    others.length ? section("Compare with", null, h("ul", { class: "chips" }, others.map((row) => h("li", null, link(compareEntries(name, row.entry), named(row.entry)))))) : null,
+    ...drawings(name, tasks, own, look),
+    own.length ? section("Runs", null, runTable(own)) : null,
+  ];
+}
+
+function ends(score) {
+  return score.interval ? h("span", { class: "soft" }, ` (${number(score.interval[0], undefined, errorOf(score))} to ${number(score.interval[1], undefined, errorOf(score))})`) : null;
+}
+
+function scores(entry, board) {
+  const rows = board.tasks.filter((task) => Object.hasOwn(entry.tasks, task.name)).map((task) => {
+    const rivals = board.entries.filter((row) => row.entry !== entry.entry && row.kind !== "anchor" && Object.hasOwn(row.tasks, task.name) && finite(row.tasks[task.name].mean) !== null);
+    const best = rivals.sort((a, b) => b.tasks[task.name].mean - a.tasks[task.name].mean)[0];
+    return { task, own: entry.tasks[task.name], best, rival: best?.tasks[task.name] };
+  });
+  return table([
+    { name: "task", text: true, value: (r) => r.task.name, cell: (r) => link(`#/task/${encodeURIComponent(r.task.name)}`, named(r.task.name)) },
+    { name: "mean ± s.e.", value: (r) => finite(r.own.mean), cell: (r) => (finite(r.own.mean) === null ? "–" : plusMinus(r.own.mean, r.own.standard_error)) },
+    { name: "normalised", value: (r) => finite(r.own.normalised?.value), cell: (r) => (r.own.normalised ? h("span", { class: "withbar" }, intervalBar(r.own.normalised.value, r.own.normalised.interval, [0, 1], `normalised ${measured(r.own.normalised)}`), measured(r.own.normalised)) : "–") },
+    { name: "rank", value: (r) => r.own.rank, cell: (r) => (r.own.rank ? `${r.own.rank} of ${r.own.of}` : "–"), down: false },
+    { name: "runs", value: (r) => r.own.runs.length },
+    { name: "best other", text: true, value: (r) => r.best?.entry, cell: (r) => (r.best ? link(entryAddress(r.best.entry), named(r.best.entry)) : "–") },
+    { name: "its mean ± s.e.", value: (r) => finite(r.rival?.mean), cell: (r) => (r.rival ? plusMinus(r.rival.mean, r.rival.standard_error) : "–") },
+  ], rows, { caption: "Scores by task" });
+}
+
+function drawings(name, tasks, own, look) {
+  const mine = tasks.map((task) => ({ ...task, entries: task.entries.filter((group) => group.entry === name) })).filter((task) => task.entries.some((group) => group.runs.some((run) => run.curve.length)));
+  if (!mine.length) return [];
+  const all = new Set(own.map((run) => run.task)).size;
+  const rows = mine.flatMap((task) => task.entries[0].runs.filter((run) => run.curve.length).map((run) => ({ run, reached: SHARES.map((share) => reachedAt(run, task.random, share)) })));
+  return [
+    section("Learning curves", `Best mean validation return so far, against train episodes spent; where a task has several runs, a thick line is their mean, with a band of its standard error.${all > MOST_TASKS ? ` The first ${MOST_TASKS} of ${all} tasks.` : ""}`,
+      h("div", { class: "small-multiples" }, mine.map((task) => h("div", null, h("h3", null, link(`#/task/${encodeURIComponent(task.name)}`, named(task.name))), curves(task, look))))),
+    section("Efficiency", "Train episodes until a run’s best validation mean had gained so much of what it gained in the end over uniform random; without that anchor, over its first checkpoint.",
+      table([
+        { name: "task", text: true, value: (r) => r.run.task, cell: (r) => named(r.run.task) },
+        { name: "seed", value: (r) => r.run.seed, cell: (r) => link(`#/run/${r.run.id}`, r.run.seed) },
+        ...SHARES.map((share, place) => ({ name: percent(share), title: `Episodes to ${percent(share)} of the gain`, value: (r) => r.reached[place], down: false })),
+        { name: "budget", value: (r) => r.run.budget },
+      ], rows, { caption: "Efficiency", most: 100 })),
+  ];
+}
+
+// After how many episodes a curve had made this share of its whole gain; null where it gained nothing.
+function reachedAt(run, random, share) {
+  const from = finite(random) ?? run.curve[0][1], to = run.curve.at(-1)[1];
+  if (!(to > from)) return null;
+  return run.curve.find(([, value]) => value >= to || value - from >= share * (to - from))[0];
+}
+
+function editsOf({ edits, runs, of }) {
+  const kinds = [...new Set(edits.map((edit) => edit.edit).filter(Boolean))].sort();
+  if (!kinds.length) return null;
+  const rows = kinds.map((kind) => {
+    const own = edits.filter((edit) => edit.edit === kind);
+    const gains = own.map((edit) => finite(edit.gain?.mean)).filter((gain) => gain !== null);
+    return { kind, own, gains, hits: own.filter((edit) => edit.hit).length };
+  });
+  return section("Edits", `What its submissions changed, and whether that was a gain beyond noise on the same validation cases.${runs < of ? ` Of ${runs} of ${of} runs.` : ""}`, table([
+    { name: "edit", text: true, value: (r) => r.kind },
+    { name: "submissions", value: (r) => r.own.length },
+    { name: "with a gain known", value: (r) => r.gains.length },
+    { name: "gained", title: "Gain above zero", value: (r) => r.gains.filter((gain) => gain > 0).length },
+    { name: "beyond noise", value: (r) => r.hits },
+    { name: "share beyond noise", value: (r) => (r.gains.length ? r.hits / r.gains.length : null), cell: (r) => (r.gains.length ? percent(r.hits / r.gains.length) : "–") },
+  ], rows, { caption: "Edits" }));
+}
+
+// Runs of one entry or one experiment, with links to all that they belong to.
+export function runTable(runs, { isOfOneEntry = true } = {}) {
+  return table([
+    { name: "run", text: true, value: (r) => r.name || r.place, cell: (r) => link(`#/run/${r.id}`, named(r.name || r.place)) },
+    isOfOneEntry ? null : { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(entryAddress(r.entry), named(r.entry)) },
+    { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, named(r.task)) },
+    { name: "seed", value: (r) => r.seed },
+    { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
+    { name: "submissions", value: (r) => r.submissions },
+    { name: "episodes", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
+    isOfOneEntry && runs.some((r) => r.experiment) ? { name: "experiment", text: true, value: (r) => r.experiment_name || r.experiment, cell: (r) => (r.experiment ? link(experimentAddress(r.experiment), named(r.experiment_name || r.experiment.slice(0, 12))) : "–") } : null,
+    { name: "state", text: true, value: (r) => r.stage, cell: stateOf },
+    { name: "began", text: true, value: (r) => r.opened_at, cell: (r) => h("span", { class: "soft" }, moment(r.opened_at)) },
+  ].filter(Boolean), runs, { caption: "Runs", most: 200 });
+}

@@ -1,0 +1,95 @@
+"""The viewer's pages of entries and experiments, comparisons of many runs, and filters of the list of runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from test_viewer_reading import run_ids, wide, write_run
+
+from browsers import met
+from evopolicygym.viewer.site.pages import Pages, write_single_file
+from evopolicygym.viewer.site.serving import ServedViewer
+from viewed import HOSTILE
+
+pytestmark = pytest.mark.nightly
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Write three runs of one entry and one of another."""
+    for seed in range(3):
+        write_run(tmp_path / "runs" / f"first{seed}", "first", seed)
+    write_run(tmp_path / "runs" / "second", "second")
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize("form", ["served", "file"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_an_entry_and_its_experiment(chromium: "Browser", runs: Path, form: str, width: int) -> None:
+    """The leaderboard leads to an entry, a run to its experiment; both list the runs and fit the window."""
+    write_single_file(runs.parent / "runs.html", Pages([runs]))
+    with ServedViewer([runs]) as viewer:
+        address = viewer.entrance if form == "served" else (runs.parent / "runs.html").as_uri()
+        with met(chromium, address, width=width) as found:
+            found.open("#/", ".board table")
+            found.page.click("[aria-label=Leaderboard] td a:has-text('command first')")
+            found.page.wait_for_selector("[aria-label=Edits] td")
+            assert found.page.locator("[aria-label=Runs] tbody tr").count() == 3
+            assert found.page.locator(".chart .average").count() == 1
+            assert wide(found) <= 0
+            found.page.click("[aria-label=Runs] tbody a >> nth=0")
+            found.page.wait_for_selector(".submissions")
+            found.page.click(".facts a[href*='#/experiment/']")
+            found.page.wait_for_selector("[aria-label='Tasks by entries'] td")
+            assert found.page.locator("[aria-label=Runs] tbody tr").count() == 4
+            assert found.page.inner_text("main").count("command second on toy: 2") == 1
+            assert wide(found) <= 0
+
+
+def test_filters_are_in_the_address(chromium: "Browser", runs: Path) -> None:
+    """A choice filters the runs and is in the address, which opens the same list; c clears all."""
+    with ServedViewer([runs]) as viewer, met(chromium, viewer.entrance) as found:
+        rows = found.page.locator("[aria-label=Runs] tbody tr")
+        found.open("#/", "[aria-label=Runs] td")
+        found.page.select_option("[aria-label='Runs by entry']", "command first")
+        found.until("document.querySelectorAll('[aria-label=Runs] tbody tr').length === 3")
+        assert "entry=command+first" in found.page.url
+        assert "3 of 4 runs" in found.page.inner_text(".filters")
+        found.page.reload()
+        found.page.wait_for_selector("[aria-label=Runs] td")
+        assert rows.count() == 3
+        found.page.evaluate("document.activeElement.blur()")
+        found.page.keyboard.press("c")
+        found.until("document.querySelectorAll('[aria-label=Runs] tbody tr').length === 4")
+        assert "entry=" not in found.page.url
+
+
+def test_any_number_of_runs_is_compared(chromium: "Browser", runs: Path) -> None:
+    """Ticked runs are compared with the first; entries are by their names; too many curves are not all drawn."""
+    for seed in range(3, 14):
+        write_run(runs / f"first{seed}", "first", seed)
+    with ServedViewer([runs]) as viewer, met(chromium, viewer.entrance) as found:
+        found.open("#/", "[aria-label=Runs] td")
+        for box in found.page.locator("[aria-label=Runs] tbody input").all():
+            box.check()
+        found.page.click("p.compare a")
+        found.page.wait_for_selector("[aria-label=Scores] td")
+        assert found.page.locator("[aria-label=Scores] tbody tr").count() == len(run_ids(viewer)) == 15
+        assert found.page.locator("[aria-label=Scores] tbody td a[href*='#/compare/']").count() == 14
+        assert found.page.locator(".toomany").count() == 1
+        found.open("#/compare?entry=command+first&entry=command+second", "[aria-label=Tasks] td")
+        assert found.page.locator("[aria-label=Entries] tbody tr").count() == 2
+
+
+def test_a_hostile_entry_is_text(chromium: "Browser", tmp_path: Path) -> None:
+    """A name of markup is shown as it is on its own page."""
+    write_run(tmp_path / "runs" / "hostile", HOSTILE)
+    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
+        found.open("#/", ".board table")
+        found.page.click("[aria-label=Leaderboard] td a >> nth=0")
+        found.page.wait_for_selector("[aria-label=Runs] td")
+        assert "onerror" in found.page.inner_text("h1")
+        assert "owned" not in found.page.title() or "onerror" in found.page.title()
