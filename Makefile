@@ -2,6 +2,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# uv, where it is found, installs in a sixth of pip's time; pip takes over where uv can't resolve the packages.
+UV := $(shell command -v uv)
+NEW_ENVIRONMENT = $(if $(UV),$(UV) venv --quiet --seed --allow-existing --python $(PYTHON) $(VENV) ||) $(PYTHON) -m venv $(VENV)
+INSTALL = $(if $(UV),$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python -c constraints.txt -e '.$(if $(1),[$(1)])' ||) \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.$(if $(1),[$(1)])'
 
 .DEFAULT_GOAL := help
 # Third-party environments, each played from a TOML file in tests/support/own_environments. No extra installs them.
@@ -9,6 +14,8 @@ OTHERS := ale-py flappy-bird-gymnasium gym-pusht
 # The tests that the gate runs.
 GATE := not nightly and not tools
 GATE_RUN := $(BIN)/python tests/support/run_gate.py
+# Comma-separated, so that it can't be an argument of `call`.
+EXTRAS := core16,agents,data,figures,inspect,mcp,viewer,dev
 # Where npm packages are installed for tests.
 TOOLS := .tools
 
@@ -19,18 +26,18 @@ help: ## List these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 $(VENV)/.installed: pyproject.toml constraints.txt Makefile
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16]'
+	$(NEW_ENVIRONMENT)
+	$(call INSTALL,)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt Makefile
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,agents,data,figures,inspect,mcp,viewer,dev]'
+	$(NEW_ENVIRONMENT)
+	$(call INSTALL,$(EXTRAS))
 	@touch $(VENV)/.installed $@
 
-install: $(VENV)/.installed-dev ## Install the dependencies of users and developers into one environment
+install: $(VENV)/.installed-dev ## Install Core16's simulators and all that users and developers need into one environment
 
-run: $(VENV)/.installed ## Install, and play a run on acrobot with the default settings
+run: $(VENV)/.installed ## Install the package alone, and play a run on acrobot with the default settings
 	@$(BIN)/evopolicygym run acrobot
 
 check: $(VENV)/.installed-dev ## Check lint, formatting, types, layers and docs (under a minute)

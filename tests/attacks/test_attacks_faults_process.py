@@ -181,12 +181,12 @@ def test_limits_know_no_wall_clock(tmp_path: Path) -> None:
 
 
 def test_nobody_measures_by_the_wall_clock() -> None:
-    """The wall clock is read where a time is written down and where a run is named, and nowhere else."""
+    """The wall clock is read where a time is written down, a run is named, or times of files are judged."""
     reads = re.compile(r"\btime\.time\(|\bfrom time import [^\n]*\btime\b|datetime\.now\(|CLOCK_REALTIME|utcnow")
     ours = [path for path in SOURCE.rglob("*.py") if path.parent.name != "attacks"]
     found = {str(path.relative_to(SOURCE)) for path in ours if reads.search(path.read_text())}
 
-    assert found == {"core/text.py", "runs/run.py"}
+    assert found == {"core/text.py", "runs/run.py", "analysis/measurement_index.py"}
 
 
 # An agent's program

@@ -23,6 +23,7 @@ FEW = f"--budget 4 {FEW_HIDDEN}"
 RULES = (
     Rule("git clone … && cd evopolicygym", "the address is the reader's; CI clones", run=False),
     Rule("make run", "installs, and then runs the command of docs/use/viewer.md; CI does so", run=False),
+    Rule("make install", "installs; CI does so", run=False),
     Rule("make test", "runs these very tests; CI does so", run=False),
     Rule("python3 -m venv .venv && . .venv/bin/activate", "begins an installation; CI does so by make", run=False),
     Rule("pip install -c constraints.txt -e *", "takes minutes and a package index; CI does so by make", run=False),
