@@ -138,13 +138,14 @@ def played_table(name: str) -> str:
     for task in map(suite_task, load_suite(name, {}).environments):
         for root in sorted((EXAMPLES / task.name).glob("*")):
             record = read_run(root)
-            curve = DIAGNOSTICS.load("learning_curve").measure(record)
+            curve, score = DIAGNOSTICS.load("learning_curve").measure(record), record.state.held_out()
+            if score is None:
+                continue
             candidates = [point for point in curve.points if point.best is not None]
             bests = [
                 max((point.best for point in candidates if point.spent <= spent), default=None)
                 for spent in (candidates[0].spent, *map(int, PLAYED_AFTER))
             ]
-            score = record.state.score
             share = task.normalised(score.mean)
             rows.append([
                 f"`{task.name}`", str(len(curve.points)), *("-" if best is None else f"{best:,.4g}" for best in bests),
