@@ -5,7 +5,8 @@ limit is what anybody writes, ``gymnasium.make`` and a loop around it: the same 
 process, unrecorded; what plays with shortcuts (``environments/fast/``) can be quicker. The floor is that loop with
 every observation's bytes sent through ``cat``: what two processes cost a step on this machine even if the other one
 does nothing. All play in turn on the same core, slice by slice, so that a noisy machine disturbs all; medians are
-shown. What the engine does is not told here but in ``docs/decisions/0001-rollout-transport.md``.
+shown. What the engine does is not told here but in ``docs/decisions/0001-rollout-transport.md``. ``--parts`` prints the
+parts of an episode and of a step instead, as minima, which need no quiet machine.
 """
 
 import argparse
@@ -19,16 +20,22 @@ from pathlib import Path
 from statistics import median
 from subprocess import Popen
 from time import perf_counter
+from timeit import repeat
 from typing import Any
 
 import gymnasium
 
 from evopolicygym.core.rollout import EpisodeJob
+from evopolicygym.core.spaces import action_reader, to_schema
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.environment import Environment
+from evopolicygym.rollout import episode as episodes_module
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.guest import layout
+from evopolicygym.rollout.messages import Play, WorkerConfig
+from evopolicygym.rollout.policy_process import PolicyProcess
+from evopolicygym.rollout.worker import Worker
 from evopolicygym.specs import catalog
 
 ASKED = {"continuous_car": 0.28, "acrobot": 0.70, "half_cheetah": 0.65, "door_key": 0.88, "car_racing": 0.93}
@@ -47,6 +54,19 @@ LONG_SLICES = 3
 SHORT_EPISODES = 24
 """Episodes of a single step in one slice of the fixed cost."""
 MEMORY_EPISODES, MEMORY_STEPS = 128, 20
+PARTS_EPISODES = 40
+"""Episodes of which the shortest time of each part is shown."""
+PHASES: tuple[tuple[str, Any, str], ...] = (
+    ("create the environment", Environment, "__init__"),
+    ("fork the policy process", PolicyProcess, "__init__"),
+    ("wait until it is loaded", PolicyProcess, "wait_until_loaded"),
+    ("have it reset", PolicyProcess, "reset"),
+    ("play the steps", episodes_module, "_play_steps"),
+    ("end the policy process", PolicyProcess, "end"),
+    ("write the files", episodes_module, "write_episode"),
+    ("the whole episode", Worker, "answer"),
+)
+"""Phases of an episode: label, owner and name of the function."""
 
 POLICY = """
 import numpy as np
@@ -260,6 +280,66 @@ def memory_mb(root: Path) -> tuple[float, float]:
         return early, _peak_mb()
 
 
+def print_parts(spec: EnvironmentSpec, root: Path) -> None:
+    """Print the shortest times of an episode's phases in milliseconds, and of a step's parts in microseconds."""
+    bench = Bench(spec, root)
+    taken: dict[str, list[float]] = {label: [] for label, _, _ in PHASES}
+    for label, owner, name in PHASES:
+        setattr(owner, name, _timed(getattr(owner, name), taken[label]))
+    for steps in (1, spec.max_steps):
+        played = replace(spec, max_steps=steps)
+        worker = Worker(WorkerConfig(played, Limits(), "bubblewrap", None, root / f"worker-{steps}", 300.0))
+        schemas = (found := worker.describe()).observation_schema, found.action_schema
+        for column in taken.values():
+            column.clear()
+        context, acting = PolicyContext(spec.name, 0, 1, 0, steps, *schemas), []
+        for n in range(PARTS_EPISODES):
+            reply: Any = worker.answer(Play(bench.checkpoint, context, EpisodeJob(n, n, n, root / "episode")))
+            acting.append(reply.act_seconds)
+        worker.close()
+        print(f"{spec.name}, an episode of {reply.length} steps, ms")
+        for label, column in taken.items():
+            print(f"  {label:<28}{min(column) * 1e3:9.2f}")
+        print(f"  {'a step, us':<28}{min(taken['play the steps']) / reply.length * 1e6:9.2f}")
+        print(f"  {'of it in the policy, us':<28}{min(acting) * 1e6:9.2f}")
+    print("a step's parts alone, hot, us")
+    for label, part in _step_parts(spec).items():
+        print(f"  {label:<28}{min(repeat(part, number=500, repeat=100)) / 500 * 1e6:9.2f}")
+
+
+def _timed(function: Callable[..., Any], column: list[float]) -> Callable[..., Any]:
+    def timed(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - of any function
+        began = perf_counter()
+        try:
+            return function(*arguments, **named)
+        finally:
+            column.append(perf_counter() - began)
+
+    return timed
+
+
+def _step_parts(spec: EnvironmentSpec) -> dict[str, Callable[[], object]]:
+    environment = Environment(spec)
+    observation, action = environment.reset(0), environment.idle_action
+    schemas = to_schema(environment.observation_space), to_schema(environment.action_space)
+    question, answer = bytearray(layout.size(schemas[0], wide=False)), bytearray(layout.size(schemas[1], wide=True))
+    shown, acted = layout.bind(schemas[0], question, wide=False), layout.bind(schemas[1], answer, wide=True)
+    shown.write(observation)
+    acted.write(action)
+    raw, check = acted.read(), action_reader(environment.action_space)
+    recorder = episodes_module.Recorder(question, 0, *schemas, 100_000)
+    there, back = os.pipe()
+    return {
+        "worker: write observation": lambda: shown.write(observation),
+        "worker: read action": acted.read,
+        "worker: check action": lambda: check(raw),
+        "worker: record": lambda: recorder.add(action, 0.0, {}),
+        "policy: read observation": shown.read,
+        "policy: write action": lambda: acted.write(action),
+        "each: one write, one read": lambda: (os.write(back, question), os.readv(there, [question])),
+    }
+
+
 def _peak_mb() -> float:
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     peaks = [Path(f"/proc/{child}/status").read_text().split("VmHWM:")[1].split()[0] for child in children]
@@ -311,8 +391,13 @@ def main() -> None:
     parser.add_argument("environments", nargs="*", default=list(ASKED), help="names of environments")
     parser.add_argument("--slices", type=int, default=7, help="paired slices for each figure")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--parts", action="store_true", help="print the parts of an episode and of a step instead")
     asked = parser.parse_args()
     os.sched_setaffinity(0, _CORES[:1])
+    if asked.parts:
+        with tempfile.TemporaryDirectory() as parts_root:
+            print_parts(catalog.load(asked.environments[0]), Path(parts_root))
+        return
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as root:
         for name in asked.environments:
