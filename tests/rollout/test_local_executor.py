@@ -1,5 +1,6 @@
 """The executor of this machine: what it keeps, and what it gives back."""
 
+import math
 import socket
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from evopolicygym.core.task import Limits
 from evopolicygym.rollout.executor import Claim, ExecutorConfig
 from evopolicygym.rollout.executors import local
 from evopolicygym.specs import catalog
+from playground import one_worker, policy
+from simulators import spec
 
 
 def test_an_executor_that_cannot_start_gives_its_cores_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +31,22 @@ def test_an_executor_that_cannot_start_gives_its_cores_back(tmp_path: Path, monk
 
     assert [one.fileno() for one in sockets] == [-1]
     assert not (tmp_path / "scratch").exists()
+
+
+def test_a_worker_that_keeps_memory_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulator that keeps memory of its episodes gets a new process; trajectories stay the same."""
+    trajectories, processes = [], []
+    for growth in (math.inf, 6.0):
+        monkeypatch.setattr(local, "GROWTH_EVERY", 1)
+        monkeypatch.setattr(local, "MAX_GROWTH_MB", growth)
+        root = tmp_path / str(growth)
+        root.mkdir()
+        with one_worker("none", spec("Keeping"), root) as ground:
+            started = ground.executor._workers  # type: ignore[attr-defined]
+            played = ground.play(policy(), *range(6))
+            processes.append(len(started))
+        trajectories.append([episode.episode.trajectory_sha256 for episode in played])
+        assert not ground.repeated
+
+    assert trajectories[0] == trajectories[1]
+    assert processes[0] == 1 < processes[1]

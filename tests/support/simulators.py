@@ -95,6 +95,16 @@ class Littering(Plain):
         return super().step(action)
 
 
+class Keeping(Plain):
+    """Keeps four megabytes of every episode."""
+
+    kept: ClassVar[list[Any]] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.kept.append(np.ones(500_000))
+        return super().reset(seed=seed, options=options)
+
+
 class Chooser(Plain):
     """The same, with one of three actions."""
 
@@ -269,6 +279,7 @@ for _simulator in (
     Plain,
     Rounding,
     Littering,
+    Keeping,
     Chooser,
     Composite,
     Faulty,

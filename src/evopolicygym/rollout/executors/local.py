@@ -1,5 +1,6 @@
 """Plays rollouts on this machine: one worker process for each core, each with its own sandbox."""
 
+import math
 import os
 import shutil
 import signal
@@ -8,7 +9,7 @@ import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
@@ -35,6 +36,10 @@ CLEANUP_S = 2.0
 ENDED = "the simulator's process ended by itself"
 EXIT_REASONS: dict[int | None, str] = {-signal.SIGALRM: "the simulator made no progress and was ended"}
 """Why a worker ended, by its exit code."""
+GROWTH_EVERY = 8
+"""Episodes of a worker between two looks at its memory."""
+MAX_GROWTH_MB = 1024.0
+"""Growth of a worker's resident memory after which it is replaced: some simulators keep memory of every episode."""
 LOG_TAIL_CHARS = 600
 """Characters of the log's end in the error for a worker that could not start."""
 
@@ -50,7 +55,10 @@ class WorkerSeat:
     """None until the worker has reported that it is ready."""
     job: EpisodeJob | None = None
     """The job that it plays now; None while it is idle."""
-    attempts: dict[int, int] = field(default_factory=dict)
+    played: int = 0
+    """Episodes that its process has played."""
+    memory_mb: float = math.inf
+    """The resident memory of its process when it was first looked at."""
 
 
 class LocalExecutor:
@@ -153,6 +161,7 @@ class LocalExecutor:
                         continue
                     seat.job = None
                     if isinstance(reply, Episode):
+                        self._replace_grown(seat)
                         yield job, reply
                         continue
                     self._count(attempts, job, reply)
@@ -213,6 +222,17 @@ class LocalExecutor:
             return
         fresh = self._start(seat.config)
         seat.process, seat.connection, seat.grounds, seat.job = fresh.process, fresh.connection, None, None
+        seat.played, seat.memory_mb = 0, math.inf
+
+    def _replace_grown(self, seat: WorkerSeat) -> None:
+        """Replace an idle worker whose memory has grown too much; a new one plays the same trajectories."""
+        seat.played += 1
+        if seat.played % GROWTH_EVERY:
+            return
+        memory_mb = _largest_memory_mb(seat.process.pid)
+        seat.memory_mb = min(seat.memory_mb, memory_mb)
+        if memory_mb - seat.memory_mb > MAX_GROWTH_MB:
+            self._replace(seat)
 
     def _ready(self, seat: WorkerSeat) -> ExecutorInfo:
         """Wait until a worker is ready; return what it found."""
@@ -313,6 +333,17 @@ class LocalExecutor:
                 f"time: "
             )
         attempts[job.position] += 1
+
+
+def _largest_memory_mb(pid: int) -> float:
+    """Return the resident memory of the largest of a process and its descendants; 0 if it has ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0.0
+    own = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return max([own, *(_largest_memory_mb(int(child)) for child in children)])
 
 
 def _temporary_directory(config: WorkerConfig) -> Path:
