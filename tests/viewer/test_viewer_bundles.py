@@ -13,6 +13,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.records import atomic
+from evopolicygym.records.labels import RunLabels, write_labels
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import read_run
@@ -61,6 +62,18 @@ def test_a_run_in_short(tmp_path: Path) -> None:
 
     assert short["curve"] == [[2, 2.0], [8, 6.0], [10, 6.0]]
     assert (short["score"], short["tokens"], short["cost"], short["returns"]) == (5.0, 1000.0, 0.5, [4.0, 5.0, 6.0])
+
+
+def test_labels_are_listed_when_they_are_given(tmp_path: Path) -> None:
+    """A label that is given while the viewer runs is in the list and on the run's page."""
+    place, _ = known(tmp_path / "runs")
+    made = Documents(RunIndex([tmp_path / "runs"]))
+    before = json.loads(made.document("runs"))["runs"][0]
+    write_labels(place.root, RunLabels(HOSTILE[:50], ("a", "b"), "seen"))
+    after = [json.loads(made.document("runs"))["runs"][0], json.loads(made.document(f"run/{place.id}"))]
+
+    assert (before["name"], before["tags"], before["note"]) == ("", [], "")
+    assert [(run["name"], run["tags"], run["note"]) for run in after] == [(HOSTILE[:50], ["a", "b"], "seen")] * 2
 
 
 def test_an_experiment_of_two_entries(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from test_viewer_reading import run_ids, wide, write_run
 
 from browsers import met
+from evopolicygym.records.labels import RunLabels, write_labels
 from evopolicygym.viewer.site.pages import Pages, write_single_file
 from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import HOSTILE
@@ -51,6 +52,7 @@ def test_an_entry_and_its_experiment(chromium: "Browser", runs: Path, form: str,
 
 def test_filters_are_in_the_address(chromium: "Browser", runs: Path) -> None:
     """A choice filters the runs and is in the address, which opens the same list; c clears all."""
+    write_labels(runs / "second", RunLabels("the other", ("slow",), "a note"))
     with ServedViewer([runs]) as viewer, met(chromium, viewer.entrance) as found:
         rows = found.page.locator("[aria-label=Runs] tbody tr")
         found.open("#/", "[aria-label=Runs] td")
@@ -65,6 +67,9 @@ def test_filters_are_in_the_address(chromium: "Browser", runs: Path) -> None:
         found.page.keyboard.press("c")
         found.until("document.querySelectorAll('[aria-label=Runs] tbody tr').length === 4")
         assert "entry=" not in found.page.url
+        found.page.select_option("[aria-label='Runs by tag']", "slow")
+        found.until("document.querySelectorAll('[aria-label=Runs] tbody tr').length === 1")
+        assert "the other" in found.page.inner_text("[aria-label=Runs] tbody")
 
 
 def test_any_number_of_runs_is_compared(chromium: "Browser", runs: Path) -> None:

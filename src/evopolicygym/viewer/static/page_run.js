@@ -113,7 +113,8 @@ function heading(run) {
   return [
     h("div", { class: "head" },
       h("div", null, h("h1", null, link(entryAddress(run.entry), named(run.entry)), h("span", { class: "on" }, " on "), link(`#/task/${encodeURIComponent(run.task.name)}`, named(run.task.name))),
-        h("div", { class: "lead" }, live && run.activity.is_played ? h("span", { class: "tag live" }, PLAYED[run.stage]) : live ? h("span", { class: "tag bad" }, "interrupted") : null, ...objective(run.task.objective))),
+        h("div", { class: "lead" }, live && run.activity.is_played ? h("span", { class: "tag live" }, PLAYED[run.stage]) : live ? h("span", { class: "tag bad" }, "interrupted") : null, ...objective(run.task.objective)),
+        run.name || run.note || run.tags.length ? h("p", { class: "labels" }, run.name ? h("strong", null, run.name) : null, run.tags.map((tag) => h("a", { class: "tag", href: `#/?${new URLSearchParams({ tag })}` }, tag)), run.note ? ` ${run.note}` : null) : null),
       run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean, undefined, run.score.standard_error)), h("div", { class: "soft" }, `± ${number(run.score.standard_error, undefined, run.score.standard_error)} over ${run.score.returns.length} held-out cases`)) : null),
     facts(
       run.selected === null ? null : fact("selected at", link(`#/run/${run.id}/${run.selected}`, `submission ${run.selected}`)),

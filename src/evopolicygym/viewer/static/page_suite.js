@@ -199,7 +199,7 @@ function runList(found, all, problems) {
   const columns = [
     { name: "⇄", title: "Choose two or more to compare", value: () => 0, cell: choose },
     { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, named(r.task)) },
-    { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(`#/run/${r.id}`, named(r.entry)) },
+    { name: "entry", text: true, value: (r) => r.entry, cell: (r) => [link(`#/run/${r.id}`, named(r.entry)), r.name ? h("span", { class: "soft", title: r.note || null }, " ", named(r.name)) : null, r.tags.map((tag) => h("span", { class: "tag" }, tag))] },
     { name: "seed", value: (r) => r.seed },
     { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
     { name: "submissions", value: (r) => r.submissions },
