@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from diagnosed import known_run, recorded
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.labels import RunLabels, change_labels, labels_path, read_labels, write_labels
+from shell import Shell
 
 
 def test_labels_are_kept_beside_a_run(tmp_path: Path) -> None:
@@ -35,3 +37,22 @@ def test_labels_are_short(labels: dict[str, str]) -> None:
     """Texts that are too long, and empty tags, are refused."""
     with pytest.raises(UsageError):
         RunLabels(**labels)  # type: ignore[arg-type] # tags are
+
+
+def test_a_run_is_labelled_by_command(shell: Shell, tmp_path: Path) -> None:
+    """What is given is added to what there was, and shown; a text that is too long changes nothing."""
+    recorded(tmp_path / "runs" / "a", known_run())
+    record = read_all(tmp_path / "runs" / "a")
+    shell.json("label", tmp_path / "runs" / "a", "--name", "first", "--tag", "x", "--tag", "y")
+    labels = shell.json("label", tmp_path / "runs" / "a", "--untag", "x", "--note", "slow")
+    refused = shell("label", tmp_path / "runs" / "a", "--name", "x" * 101)
+    shown = shell.printed("show", tmp_path / "runs" / "a")
+
+    assert labels == {"name": "first", "tags": ["y"], "note": "slow"}
+    assert (refused.code, read_labels(tmp_path / "runs" / "a").name) == (2, "first")
+    assert "first; y; slow" in shown
+    assert record == read_all(tmp_path / "runs" / "a")
+
+
+def read_all(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
