@@ -1,5 +1,6 @@
 """The tables of runs, as a program gets them: what a record says, and nothing of what it hides."""
 
+import json
 import math
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted
 from evopolicygym.export.schema import TABLES, columns, markdown
 from evopolicygym.export.tables import Runs
+from evopolicygym.records.labels import RunLabels, write_labels
 from evopolicygym.runs import experiment
 from exported import fields, film, recorded
 from fakes import TIME, charged, opening, submitted, trained, whole_run
@@ -65,6 +67,16 @@ def test_an_experiment_is_called_as_it_was_named(cartpole_run: Told, tmp_path: P
 
     assert (here.experiment, here.experiment_id) == ("default", identity)
     assert (copied.experiment, copied.experiment_id) == (identity, identity)
+
+
+def test_labels_are_in_the_table_of_runs(cartpole_run: Told, tmp_path: Path) -> None:
+    """A run that somebody labelled has its name, tags and note; one that nobody did has nulls."""
+    shutil.copytree(cartpole_run.paths.root, tmp_path / "labelled")
+    write_labels(tmp_path / "labelled", RunLabels("first\n", ("a,b", "c"), "seen"))
+    (plain,), (labelled,) = load_runs(cartpole_run.paths.root).runs, load_runs(tmp_path / "labelled").runs
+
+    assert (plain.name, plain.tags, plain.note) == (None, None, None)
+    assert (labelled.name, json.loads(labelled.tags or ""), labelled.note) == ("first\\n", ["a,b", "c"], "seen")
 
 
 def test_hidden_steps_have_no_observation(cartpole_run: Told) -> None:

@@ -195,11 +195,11 @@ def test_the_lineage_of_a_run(chromium: "Browser", tmp_path: Path) -> None:
     with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
         (place,) = viewer.documents.index.places().values()
         found.open(f"#/run/{place.id}", "details.lineage svg")
-        found.page.locator("details.lineage g.node").last.click()
+        found.page.locator("details.lineage .node").last.press("Enter")
 
         assert found.page.locator("details.lineage path.edge").count() == 5
         assert found.page.locator("details.lineage .edit.revert").count() == 2  # one of them in the legend
-        assert found.page.locator("details.lineage g.node .failure").count() == 1
+        assert found.page.locator("details.lineage a.node .failure").count() == 1
         heading = found.page.inner_text(".panel")
         assert all(words in heading for words in ("a return to submission 0", "slower is safer", "speed = 4.6"))
 

@@ -11,11 +11,13 @@ import pytest
 from diagnosed import BUNDLES, known_run, recorded
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.places import state_directory
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.records import atomic
+from evopolicygym.records.labels import RunLabels, write_labels
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
-from evopolicygym.records.reader import read_run
+from evopolicygym.records.reader import SHARED_MARK, read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.trajectories import Step
 from evopolicygym.viewer.documents import change, documents, episode, step_columns
@@ -63,6 +65,18 @@ def test_a_run_in_short(tmp_path: Path) -> None:
     assert (short["score"], short["tokens"], short["cost"], short["returns"]) == (5.0, 1000.0, 0.5, [4.0, 5.0, 6.0])
 
 
+def test_labels_are_listed_when_they_are_given(tmp_path: Path) -> None:
+    """A label that is given while the viewer runs is in the list and on the run's page."""
+    place, _ = known(tmp_path / "runs")
+    made = Documents(RunIndex([tmp_path / "runs"]))
+    before = json.loads(made.document("runs"))["runs"][0]
+    write_labels(place.root, RunLabels(HOSTILE[:50], ("a", "b"), "seen"))
+    after = [json.loads(made.document("runs"))["runs"][0], json.loads(made.document(f"run/{place.id}"))]
+
+    assert (before["name"], before["tags"], before["note"]) == ("", [], "")
+    assert [(run["name"], run["tags"], run["note"]) for run in after] == [(HOSTILE[:50], ["a", "b"], "seen")] * 2
+
+
 def test_an_experiment_of_two_entries(tmp_path: Path) -> None:
     """Its cells have means over runs, what is missing against the most repeats, and options by whether they differ."""
     place, _ = known(tmp_path)
@@ -81,6 +95,28 @@ def test_an_experiment_of_two_entries(tmp_path: Path) -> None:
     assert bundle["options"]["shared"]["budget"] == str(short["budget"])
     with pytest.raises(UsageError):
         experiment_bundle("", [short | {"experiment": ""}])
+
+
+@pytest.mark.parametrize("identity", ["e1", "a/b", "../..", "<img src=x>"])
+def test_an_experiment_has_a_page_whatever_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, identity: str
+) -> None:
+    """Its document is had by its id as it is listed; a secret is shared only where the state directory says so."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    opened, *events = known_run()
+    assert isinstance(opened, RunOpened)
+    recorded(tmp_path / "runs" / "named" / "a", [replace(opened, experiment=identity), *events])
+    atomic.write_text(tmp_path / "runs" / "named" / "experiment.json", json.dumps({"experiment": identity}))
+    made = Documents(RunIndex([tmp_path / "runs"]))
+    (run,) = json.loads(made.document("runs"))["runs"]
+    before = json.loads(made.document(f"experiment/{run['experiment']}"))
+    (state_directory() / "e1").mkdir(parents=True)
+    (state_directory() / "e1" / SHARED_MARK).touch()
+    after = json.loads(Documents(made.index).document(f"experiment/{run['experiment']}"))
+
+    assert (before["name"], len(before["runs"]), before["is_shared"]) == ("named", 1, False)
+    assert json.loads(made.document(f"run/{run['id']}"))["experiment_name"] == "named"
+    assert after["is_shared"] == (identity == "e1")
 
 
 def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

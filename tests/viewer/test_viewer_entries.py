@@ -1,5 +1,7 @@
 """The viewer's pages of entries and experiments, comparisons of many runs, and filters of the list of runs."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,6 +9,11 @@ import pytest
 from test_viewer_reading import run_ids, wide, write_run
 
 from browsers import met
+from diagnosed import known_run
+from evopolicygym.core.event import RunOpened
+from evopolicygym.records import atomic
+from evopolicygym.records.labels import RunLabels, write_labels
+from evopolicygym.records.reader import read_run
 from evopolicygym.viewer.site.pages import Pages, write_single_file
 from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import HOSTILE
@@ -23,6 +30,8 @@ def runs(tmp_path: Path) -> Path:
     for seed in range(3):
         write_run(tmp_path / "runs" / f"first{seed}", "first", seed)
     write_run(tmp_path / "runs" / "second", "second")
+    identity = read_run(tmp_path / "runs" / "second").state.opened.experiment
+    atomic.write_text(tmp_path / "runs" / "experiment.json", json.dumps({"experiment": identity}))
     return tmp_path / "runs"
 
 
@@ -42,6 +51,7 @@ def test_an_entry_and_its_experiment(chromium: "Browser", runs: Path, form: str,
             assert wide(found) <= 0
             found.page.click("[aria-label=Runs] tbody a >> nth=0")
             found.page.wait_for_selector(".submissions")
+            assert found.page.inner_text(".facts a[href*='#/experiment/']") == "runs"
             found.page.click(".facts a[href*='#/experiment/']")
             found.page.wait_for_selector("[aria-label='Tasks by entries'] td")
             assert found.page.locator("[aria-label=Runs] tbody tr").count() == 4
@@ -51,6 +61,7 @@ def test_an_entry_and_its_experiment(chromium: "Browser", runs: Path, form: str,
 
 def test_filters_are_in_the_address(chromium: "Browser", runs: Path) -> None:
     """A choice filters the runs and is in the address, which opens the same list; c clears all."""
+    write_labels(runs / "second", RunLabels("the other", ("slow",), "a note"))
     with ServedViewer([runs]) as viewer, met(chromium, viewer.entrance) as found:
         rows = found.page.locator("[aria-label=Runs] tbody tr")
         found.open("#/", "[aria-label=Runs] td")
@@ -65,6 +76,9 @@ def test_filters_are_in_the_address(chromium: "Browser", runs: Path) -> None:
         found.page.keyboard.press("c")
         found.until("document.querySelectorAll('[aria-label=Runs] tbody tr').length === 4")
         assert "entry=" not in found.page.url
+        found.page.select_option("[aria-label='Runs by tag']", "slow")
+        found.until("document.querySelectorAll('[aria-label=Runs] tbody tr').length === 1")
+        assert "the other" in found.page.inner_text("[aria-label=Runs] tbody")
 
 
 def test_any_number_of_runs_is_compared(chromium: "Browser", runs: Path) -> None:
@@ -80,16 +94,26 @@ def test_any_number_of_runs_is_compared(chromium: "Browser", runs: Path) -> None
         assert found.page.locator("[aria-label=Scores] tbody tr").count() == len(run_ids(viewer)) == 15
         assert found.page.locator("[aria-label=Scores] tbody td a[href*='#/compare/']").count() == 14
         assert found.page.locator(".toomany").count() == 1
-        found.open("#/compare?entry=command+first&entry=command+second", "[aria-label=Tasks] td")
+        found.open("#/", "[aria-label=Leaderboard] td")
+        for box in found.page.locator("[aria-label=Leaderboard] tbody input").all():
+            box.check()
+        found.page.click("p.comparison a")
+        found.page.wait_for_selector("[aria-label=Tasks] td")
         assert found.page.locator("[aria-label=Entries] tbody tr").count() == 2
 
 
 def test_a_hostile_entry_is_text(chromium: "Browser", tmp_path: Path) -> None:
-    """A name of markup is shown as it is on its own page."""
-    write_run(tmp_path / "runs" / "hostile", HOSTILE)
+    """A name of markup is shown as it is on its own page, and so is an experiment's id, slashes and all."""
+    opened, *events = known_run()
+    assert isinstance(opened, RunOpened)
+    write_run(tmp_path / "runs" / "hostile", HOSTILE, events=[replace(opened, experiment=f"a/../{HOSTILE}"), *events])
     with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
         found.open("#/", ".board table")
         found.page.click("[aria-label=Leaderboard] td a >> nth=0")
         found.page.wait_for_selector("[aria-label=Runs] td")
         assert "onerror" in found.page.inner_text("h1")
         assert "owned" not in found.page.title() or "onerror" in found.page.title()
+        found.page.click("[aria-label=Runs] td a[href*='#/experiment/']")
+        found.page.wait_for_selector("[aria-label='Tasks by entries'] td")
+        assert "a/../" in found.page.inner_text("h1")
+        assert "onerror" in found.page.inner_text("h1")

@@ -175,6 +175,9 @@ class RunRow(Record):
     turns: int = column("turns of the agent that have ended")
     resumes: int = column("how often the run was resumed")
     train_seconds: float = column("wall time of all published submissions", "s")
+    name: str | None = column("what `evopolicygym label` calls it, which is no part of the record; null without")
+    tags: Json | None = column("its tags, in a list; null without")
+    note: str | None = column("a reader's note; null without")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

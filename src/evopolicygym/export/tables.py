@@ -30,6 +30,7 @@ from evopolicygym.export.schema import (
     ValueKind,
     columns,
 )
+from evopolicygym.records.labels import read_labels
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, experiment_name, find_runs, read_run
 from evopolicygym.records.run_document import summary_of
@@ -140,16 +141,20 @@ def _run(record: RunRecord) -> RunRow:
     row = summary_of(record).row()
     name = experiment_name(record.paths.root.absolute(), row["experiment_id"])
     row["experiment"] = printable(name) or row["experiment_id"]
+    labels = read_labels(record.paths.root)
+    row |= {"name": printable(labels.name), "tags": tuple(map(printable, labels.tags)), "note": printable(labels.note)}
     return RunRow(**{column.name: _value(column, row[column.name]) for column in columns(RunRow)})
 
 
 def _value(column: ColumnSchema, value: Any) -> Any:  # noqa: ANN401 - any column's
     """Return a value of a run's row as in its table: null for an empty value of an optional column."""
-    if value is None or (column.optional and value in ("", {})):
+    if value is None or (column.optional and value in ("", {}, ())):
         return None
     if column.kind is ValueKind.TIME:
         return _time(value)
-    return json_text(dict(value)) if column.kind is ValueKind.JSON else value
+    if column.kind is ValueKind.JSON:
+        return json_text(list(value) if isinstance(value, tuple) else dict(value))
+    return value
 
 
 def _submissions(record: RunRecord) -> list[SubmissionRow]:

@@ -13,15 +13,17 @@ from pathlib import Path
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import Event
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.places import DEFAULT_RUNS, state_directory
 from evopolicygym.core.run import RunState, fold
 from evopolicygym.records import journal
-from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.paths import EXPERIMENT, RunPaths
 
 Places = str | Path | Iterable[str | Path]
 """A run (its directory, id, id prefix, or ``latest``), a directory with runs below it, or several of these."""
 EXPERIMENT_FILE = "experiment.json"
 """The file in an experiment's directory that holds its identity."""
+SHARED_MARK = "shared"
+"""In an experiment's state directory: a file of this name says that other machines hold the secret as well."""
 MAX_EXPERIMENT = 1 << 20
 """Bytes of ``experiment.json``."""
 LATEST = "latest"
@@ -173,6 +175,14 @@ def experiment_name(run: Path, identity: str, known: dict[Path, str | None] | No
         if known[directory] == identity:
             return directory.name
     return ""
+
+
+def is_secret_shared(identity: str) -> bool:
+    """Return whether this machine knows that others hold an experiment's secret as well."""
+    try:
+        return bool(EXPERIMENT.fullmatch(identity)) and (state_directory() / identity / SHARED_MARK).exists()
+    except (OSError, UsageError):
+        return False
 
 
 def _identity(file: Path) -> str | None:

@@ -32,7 +32,7 @@ from evopolicygym.core.task import Task
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.records import atomic
 from evopolicygym.records.paths import EXPERIMENT, experiment_directory
-from evopolicygym.records.reader import EXPERIMENT_FILE
+from evopolicygym.records.reader import EXPERIMENT_FILE, SHARED_MARK, is_secret_shared
 
 REVEALED_FILE = "revealed.json"
 SEED_BITS_KEY = "seed_bits"
@@ -44,8 +44,6 @@ LEDGER_FILE = "runs.jsonl"
 The first line says since when they are listed: from the experiment's beginning, where it began here and not before runs
 were listed. A line is on disk before its run's record is opened.
 """
-SHARED_MARK = "shared"
-"""In the state directory: a file of this name says that other machines hold the secret as well, and begin runs, too."""
 SECRET_VARIABLE, SECRET_FILE_VARIABLE = "EVOPOLICYGYM_SECRET", "EVOPOLICYGYM_SECRET_FILE"
 """Variables that hand an experiment's secret to a machine: its text, and a file that holds the text."""
 MOST_BYTES = 64 << 20
@@ -206,7 +204,7 @@ def identity_of(directory: Path) -> str:
 def is_shared(identity: str) -> bool:
     """Return whether other machines hold the experiment's secret as well; ``RecordError`` for an invalid identity."""
     _check_name("an experiment's identity", identity)
-    return (state_directory() / identity / SHARED_MARK).exists()
+    return is_secret_shared(identity)
 
 
 def of_run(run: Path, opened: RunOpened) -> Experiment:

@@ -17,7 +17,7 @@ from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.records.reader import RunRecord, experiment_name, read_run
+from evopolicygym.records.reader import RunRecord, experiment_name, is_secret_shared, read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.version import __version__
 from evopolicygym.viewer.documents.change import Files, change, source_bundle, starter_files, submission_files
@@ -152,10 +152,12 @@ class Documents:
                 return self._suite(())
             case ["suite", beside]:
                 return self._suite(beside.split(","))
-            case ["task", task]:
+            case ["task", *words]:
+                task = "/".join(words)
                 return {**task_bundle(task, self._all()[0]), "films": films_bundle(self._filmed(task))}
-            case ["experiment", identity]:
-                return experiment_bundle(identity, self._all()[0])
+            case ["experiment", *words]:
+                identity = "/".join(words)
+                return {**experiment_bundle(identity, self._all()[0]), "is_shared": is_secret_shared(identity)}
             case ["compare", one, other]:
                 return self._compare(one, other)
             case ["run", run, *words]:

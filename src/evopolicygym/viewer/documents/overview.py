@@ -20,6 +20,7 @@ from evopolicygym.core.score import best_so_far
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import without_directories
 from evopolicygym.records.atomic import is_locked
+from evopolicygym.records.labels import RunLabels, labels_path, read_labels
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RUN_FILES, find_runs
 from evopolicygym.specs.catalog import game_of
@@ -50,7 +51,7 @@ class RunPlace:
 
     def stamp(self) -> str:
         """Return what changes whenever the record does."""
-        files = " ".join(_stamp(path) for path in (self.paths.journal, self.paths.document))
+        files = " ".join(_stamp(path) for path in (self.paths.journal, self.paths.document, labels_path(self.root)))
         return f"{files} {'played' if self.is_played else ''}"
 
     @property
@@ -183,6 +184,7 @@ def overview(place: RunPlace, summary: RunSummary, experiment: str = "") -> dict
         "id": place.id,
         "place": shown(place.shown),
         **columns_of(row, OVERVIEW),
+        **labels_of(read_labels(place.root)),
         "experiment_name": shown(experiment),
         "revealed": bool(row["revealed"]),
         "options": {name: "none" if row[name] in (None, "") else shown(str(row[name])) for name in OPTIONS},
@@ -195,6 +197,11 @@ def overview(place: RunPlace, summary: RunSummary, experiment: str = "") -> dict
         "finished_at": timing.finished.isoformat() if timing.finished else None,
         "is_played": not summary.is_finished and place.is_played,
     }
+
+
+def labels_of(labels: RunLabels) -> dict[str, Any]:
+    """Return a run's name, tags and note as pages have them."""
+    return {"name": shown(labels.name), "tags": list(map(shown, labels.tags)), "note": shown(labels.note)}
 
 
 def learning_curve(submissions: Sequence[SubmissionSummary]) -> list[list[float]]:

@@ -17,10 +17,11 @@ from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.core.score import Estimate, best_so_far, estimate
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.records.labels import read_labels
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.reader import RunRecord, experiment_name
 from evopolicygym.records.run_document import held_out_returns, summary_of
-from evopolicygym.viewer.documents.overview import SUMMARY, RunPlace, columns_of
+from evopolicygym.viewer.documents.overview import SUMMARY, RunPlace, columns_of, labels_of
 from evopolicygym.viewer.documents.reading import below, read_bytes, shown, within
 
 MOST_LOG = 16 << 20
@@ -145,6 +146,8 @@ def _beginning(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
         "id": place.id,
         "place": shown(place.shown),
         **columns_of(summary.row(), RUN_PAGE),
+        **labels_of(read_labels(place.root)),
+        "experiment_name": shown(experiment_name(place.root, summary.experiment)) if summary.experiment else "",
         "versions": {shown(name): shown(version) for name, version in summary.fingerprint.versions.items()},
         "activity": None if summary.is_finished else place.activity(),
         "task": {

@@ -15,7 +15,7 @@ export function lineage(run, choose, lines) {
   const [low, high] = domain([root, ...known], 0.1);
   const height = (one) => finite(one.validation?.mean) ?? low;
   const drawing = chart({
-    label: `Lineage of ${run.submissions.length} submissions: validation mean against train episodes spent`, height: 260,
+    role: "group", label: `Lineage of ${run.submissions.length} submissions: validation mean against train episodes spent`, height: 260,
     x: { domain: [0, run.budget], title: "train episodes spent" }, y: { domain: [low, high], title: "validation mean" },
     draw: (frame) => {
       const place = (index) => (index === -1 ? [frame.x(0), frame.y(root)] : [frame.x(run.submissions[index].spent), frame.y(height(run.submissions[index]))]);
@@ -23,7 +23,11 @@ export function lineage(run, choose, lines) {
         .map((one) => path([place(one.parent), place(one.index)], { class: one.declared ? "edge declared" : "edge" }));
       const nodes = run.submissions.map((one) => {
         const [x, y] = place(one.index);
-        const group = s("g", { class: "node", click: () => choose(one.index) });
+        const group = s("a", { class: "node", href: `#/run/${run.id}/${one.index}`, "aria-label": lines(one).join(", "), click: (event) => {
+          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+          event.preventDefault();
+          choose(one.index);
+        } });
         group.append(s("circle", { cx: x, cy: y, r: 10, class: "target" }));
         if (one.hit) group.append(s("circle", { cx: x, cy: y, r: 8, class: "ring" }));
         group.append(one.status === "ok" || one.playing ? mark(EDITS[one.edit]?.[0] ?? "circle", x, y, 4.2, { class: `edit ${one.edit ?? "none"}` }) : mark("cross", x, y, 4, { class: "failure" }));

@@ -13,6 +13,7 @@ const SHARES = [0.5, 0.9, 1];
 
 export const entryAddress = (name) => `#/entry/${encodeURIComponent(name)}`;
 export const experimentAddress = (id) => `#/experiment/${encodeURIComponent(id)}`;
+export const tagAddress = (tag) => `#/?${new URLSearchParams({ tag })}`;
 export const compareEntries = (...names) => `#/compare?${new URLSearchParams(names.map((name) => ["entry", name]))}`;
 
 // The leaderboard with the shipped tables that pages begin with; an empty one where there is none.
@@ -65,7 +66,7 @@ function parts(name, { own, board, tasks }, look) {
     entry ? section("Scores by task", "Mean held-out return over runs; normalised: 0 is uniform random, 1 the best of the table. Intervals are 95 %.", scores(entry, board)) : nothing("It has no place on the leaderboard.", "None of its runs is finished."),
     others.length ? section("Compare with", null, h("ul", { class: "chips" }, others.map((row) => h("li", null, link(compareEntries(name, row.entry), named(row.entry)))))) : null,
     ...drawings(name, tasks, own, look),
-    own.length ? section("Runs", null, runTable(own)) : null,
+    own.length ? section("Runs", null, table(runColumns(own, ["entry"]), own, { caption: "Runs", most: 200 })) : null,
   ];
 }
 
@@ -133,18 +134,24 @@ function editsOf({ edits, runs, of }) {
   ], rows, { caption: "Edits" }));
 }
 
-// Runs of one entry or one experiment, with links to all that they belong to.
-export function runTable(runs, { isOfOneEntry = true } = {}) {
-  return table([
-    { name: "run", text: true, value: (r) => r.name || r.place, cell: (r) => link(`#/run/${r.id}`, named(r.name || r.place)) },
-    isOfOneEntry ? null : { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(entryAddress(r.entry), named(r.entry)) },
+// The columns of tables of runs, with links to all that a run belongs to; those that no run has a value of are left out.
+export function runColumns(runs, without = []) {
+  return [
+    { name: "run", text: true, value: (r) => runName(r), cell: (r) => [h("a", { href: `#/run/${r.id}`, title: [r.place, r.note].filter(Boolean).join("\n") }, h("span", { class: "name" }, runName(r))), r.tags.map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag))] },
     { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, named(r.task)) },
+    { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(entryAddress(r.entry), named(r.entry)) },
     { name: "seed", value: (r) => r.seed },
     { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
     { name: "submissions", value: (r) => r.submissions },
-    { name: "episodes", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
-    isOfOneEntry && runs.some((r) => r.experiment) ? { name: "experiment", text: true, value: (r) => r.experiment_name || r.experiment, cell: (r) => (r.experiment ? link(experimentAddress(r.experiment), named(r.experiment_name || r.experiment.slice(0, 12))) : "–") } : null,
+    { name: "episodes", title: "Spent of the budget", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
+    { name: "cost", value: (r) => r.cost, cell: (r) => money(r.cost) },
+    { name: "experiment", text: true, value: (r) => r.experiment_name || r.experiment, cell: (r) => (r.experiment ? link(experimentAddress(r.experiment), named(r.experiment_name || r.experiment.slice(0, 12))) : "–") },
     { name: "state", text: true, value: (r) => r.stage, cell: stateOf },
     { name: "began", text: true, value: (r) => r.opened_at, cell: (r) => h("span", { class: "soft" }, moment(r.opened_at)) },
-  ].filter(Boolean), runs, { caption: "Runs", most: 200 });
+  ].filter(({ name }) => !without.includes(name) && (name !== "cost" || runs.some((r) => finite(r.cost) !== null)) && (name !== "experiment" || runs.some((r) => r.experiment)));
+}
+
+// What a run is called: as it was labelled, else as its directory is.
+function runName(run) {
+  return run.name || run.place.split("/").at(-1) || run.id;
 }

@@ -2,7 +2,7 @@
 
 import { h, link, named, plusMinus, count, table, section, facts, fact, finite, percent } from "./dom.js";
 import { load, follow } from "./data.js";
-import { entryAddress, runTable } from "./page_entry.js";
+import { entryAddress, runColumns } from "./page_entry.js";
 import { region } from "./region.js";
 
 export async function experimentPage({ words: [id = ""] }) {
@@ -23,7 +23,7 @@ function parts(found) {
     h("div", { class: "head" }, h("div", null, h("h1", null, h("span", { class: "on" }, "Experiment "), named(found.name || found.id)),
       h("p", { class: "lead" }, `${count(found.runs.length)} runs of ${count(found.entries.length)} ${found.entries.length === 1 ? "entry" : "entries"} on ${count(found.tasks.length)} ${found.tasks.length === 1 ? "task" : "tasks"}`))),
     facts(fact("finished", `${count(finished)} of ${count(found.runs.length)}`), fact("episodes", `${count(found.spent)} of ${count(found.budget)} (${percent(found.spent / found.budget)})`),
-      fact("missing runs", count(missing)), fact("cases", found.secrets.join(", ")), fact("id", h("code", null, found.id))),
+      fact("missing runs", count(missing)), fact("cases", found.secrets.join(", "), found.is_shared ? h("span", { class: "soft", title: "Other machines hold the secret of its cases as well" }, " (secret shared)") : null), fact("id", h("code", null, found.id))),
     section("Tasks by entries", `Mean held-out return ± its standard error, and how many runs are finished of ${count(found.repeats)}.`, table([
       { name: "task", text: true, value: (task) => task, cell: (task) => link(`#/task/${encodeURIComponent(task)}`, named(task)) },
       ...found.entries.map((entry) => ({ name: entry, value: (task) => finite(cellOf(found, task, entry).mean), cell: (task) => cell(cellOf(found, task, entry), found.repeats) })),
@@ -31,7 +31,7 @@ function parts(found) {
     missing ? section("Missing runs", `Against the most runs that any entry has on any task, ${count(found.repeats)}.`, h("ul", null, found.cells.filter((item) => item.missing).map((item) => h("li", null, `${item.entry} on ${item.task}: ${count(item.missing)}`)))) : null,
     section("Options that differ", null, differing.length ? h("dl", { class: "options" }, differing.map(([name, values]) => [h("dt", null, name), h("dd", null, values.map(([value, runs]) => `${value} (${count(runs)})`).join("; "))])) : h("p", { class: "soft" }, "None.")),
     section("Options that all runs share", null, h("dl", { class: "options" }, Object.entries(found.options.shared).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]))),
-    section("Runs", null, runTable(found.runs, { isOfOneEntry: false })),
+    section("Runs", null, table(runColumns(found.runs, ["experiment"]), found.runs, { caption: "Runs", most: 200 })),
   ];
 }
 

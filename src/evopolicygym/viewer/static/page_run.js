@@ -4,7 +4,7 @@ import { h, s, link, named, number, withError, count, short, money, duration, mo
 import { load, follow } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend, quiet } from "./chart.js";
 import { EDITS, lineage } from "./lineage.js";
-import { entryAddress, experimentAddress } from "./page_entry.js";
+import { entryAddress, experimentAddress, tagAddress } from "./page_entry.js";
 import { readdress } from "./memory.js";
 import { region } from "./region.js";
 import { TABS, submissionPanel, edited, gained } from "./submission.js";
@@ -113,7 +113,8 @@ function heading(run) {
   return [
     h("div", { class: "head" },
       h("div", null, h("h1", null, link(entryAddress(run.entry), named(run.entry)), h("span", { class: "on" }, " on "), link(`#/task/${encodeURIComponent(run.task.name)}`, named(run.task.name))),
-        h("div", { class: "lead" }, live && run.activity.is_played ? h("span", { class: "tag live" }, PLAYED[run.stage]) : live ? h("span", { class: "tag bad" }, "interrupted") : null, ...objective(run.task.objective))),
+        h("div", { class: "lead" }, live && run.activity.is_played ? h("span", { class: "tag live" }, PLAYED[run.stage]) : live ? h("span", { class: "tag bad" }, "interrupted") : null, ...objective(run.task.objective)),
+        run.name || run.note || run.tags.length ? h("p", { class: "labels" }, run.name ? h("strong", null, run.name) : null, run.tags.map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag)), run.note ? ` ${run.note}` : null) : null),
       run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean, undefined, run.score.standard_error)), h("div", { class: "soft" }, `± ${number(run.score.standard_error, undefined, run.score.standard_error)} over ${run.score.returns.length} held-out cases`)) : null),
     facts(
       run.selected === null ? null : fact("selected at", link(`#/run/${run.id}/${run.selected}`, `submission ${run.selected}`)),
@@ -124,7 +125,7 @@ function heading(run) {
       run.task.published === null ? null : fact("best published", h("span", { title: run.task.published_source }, number(run.task.published))),
       tokens === null ? null : fact("tokens", short(tokens)), sum("cost") === null ? null : fact("cost", money(sum("cost"))),
       fact("seed", run.seed), fact("cases", run.split), fact("isolation", run.isolation),
-      run.experiment ? fact("experiment", link(experimentAddress(run.experiment), named(run.experiment.slice(0, 12)))) : null,
+      run.experiment ? fact("experiment", link(experimentAddress(run.experiment), named(run.experiment_name || run.experiment.slice(0, 12)))) : null,
       fact("began", moment(run.opened_at)),
       live ? fact("last activity", moment(run.activity.last_activity)) : null,
       run.finished_at ? fact("took", duration((new Date(run.finished_at) - new Date(run.opened_at)) / 1000)) : null,

@@ -1,10 +1,10 @@
 // The suite: the leaderboard with its intervals, and all runs.
 
-import { h, s, put, link, named, table, number, measured, plusMinus, count, short, money, percent, moment, errorOf, section, nothing, finite } from "./dom.js";
+import { h, s, put, link, named, table, number, measured, count, short, money, percent, errorOf, section, nothing, finite } from "./dom.js";
 import { load, follow } from "./data.js";
 import { chart, intervalBar, mark, tell, scale } from "./chart.js";
 import { runFilters } from "./filters.js";
-import { entryAddress, experimentAddress } from "./page_entry.js";
+import { compareEntries, entryAddress, runColumns } from "./page_entry.js";
 import { readdress } from "./memory.js";
 import { region } from "./region.js";
 
@@ -64,8 +64,8 @@ export async function suitePage({ asked, settings, look }) {
     board.show([suite, trouble, state.filter]);
     const searched = listed.runs.filter((run) => matches(state.filter, run.entry, run.task, run.family, run.stage, run.place, run.experiment_name, run.name ?? "", run.note ?? "", ...(run.tags ?? [])));
     const left = filters.show(searched, Boolean(state.filter));
+    for (const id of tickedRuns) if (!listed.runs.some((run) => run.id === id)) tickedRuns.delete(id);
     runs.show([left, listed.runs.length, listed.problems]);
-    chosen = chosen.filter((id) => listed.runs.some((run) => run.id === id));
   }
 
   draw();
@@ -101,7 +101,9 @@ function leaderboardParts(suite, state, address, look) {
   const families = [...new Set(suite.tasks.map((task) => task.family))];
   const entries = suite.entries.filter((entry) => matches(state.filter, entry.entry, entry.kind, ...Object.keys(entry.tasks), ...families.filter((f) => Object.hasOwn(entry.families, f))));
   const finiteValue = (score) => score && finite(score.value);
+  const { compare, column: boxes } = choice(tickedEntries, { name: (e) => (e.kind === "anchor" ? null : e.entry), label: (e) => `Tick ${e.entry} to compare`, address: (names) => compareEntries(...names) });
   const columns = [
+    boxes,
     { name: "#", title: "Place by mean rank score", value: (e) => e.place, cell: (e) => e.place ?? h("span", { class: "soft", title: "It lacks tasks, or has no score" }, "–"), down: false },
     { name: "tier", title: "Entries of a tier can’t be distinguished from its best; below two repeats on each task there is none", value: (e) => e.tier, cell: (e) => (e.tier ? h("span", { class: `tier tier-${Math.min(e.tier, 4)}` }, e.tier) : "–"), down: false },
     { name: "entry", text: true, value: (e) => e.entry, cell: (e) => [e.kind === "anchor" ? named(e.entry) : link(entryAddress(e.entry), named(e.entry)), e.source && e.source !== "anchor" ? h("span", { class: "tag", title: `From a table that ships: ${e.source}` }, e.ours ? "shipped, ours" : "shipped") : e.kind === "anchor" ? h("span", { class: "tag" }, "anchor") : null] },
@@ -114,7 +116,7 @@ function leaderboardParts(suite, state, address, look) {
     { name: "tokens", title: "Of one pass over its tasks", value: (e) => e.tokens, cell: (e) => short(e.tokens) },
     { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost, cell: (e) => money(e.cost) },
   ].filter((column) => !["tokens", "cost", "success"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
-  const parts = [];
+  const parts = [h("p", { class: "comparison" }, compare)];
   if (suite.trouble) parts.push(h("details", { class: "warning" }, h("summary", null, "These runs are not comparable: compare them with care"), h("pre", null, suite.trouble)));
   if (!entries.length) parts.push(nothing(`No entry matches “${state.filter}”.`, "Clear the filter to see all ", String(suite.entries.length), "."));
   else parts.push(table(columns, entries, { caption: "Leaderboard", sort: state.sort, mark: (e) => (e.kind === "anchor" ? "quiet" : null), onsort: (by) => { state.sort = by; address(); } }));
@@ -176,42 +178,37 @@ function costChart(entries, look) {
 
 const MOST_ROWS = 200;
 const STAGES = { open: "open", closed: "validation", selected: "held-out" };
-let chosen = []; // ids of the runs that are ticked; they stay so when the page is drawn anew
+// Ids of runs and names of entries that are ticked; they stay so when the page is drawn anew.
+const tickedRuns = new Set();
+const tickedEntries = new Set();
 
-function runList(found, all, problems) {
+// A column of boxes, and a link to the comparison of the rows that are ticked; a row without a name has no box.
+function choice(ticked, { name, label, address }) {
   const compare = h("a", { class: "button" });
-  const boxes = new Map();
   const follow = () => {
-    for (const [id, box] of boxes) box.checked = chosen.includes(id);
-    compare.hidden = chosen.length < 2;
-    put(compare, chosen.length === 2 ? "Compare the two" : `Compare the ${count(chosen.length)}`);
-    compare.setAttribute("href", `#/compare/${[...chosen].sort().join("/")}`);
+    compare.hidden = ticked.size < 2;
+    put(compare, ticked.size === 2 ? "Compare the two" : `Compare the ${count(ticked.size)}`);
+    compare.setAttribute("href", address([...ticked]));
   };
-  const choose = (run) => {
-    const box = h("input", { type: "checkbox", "aria-label": `Choose ${run.entry} on ${run.task} to compare`, change: () => {
-      chosen = box.checked ? [...chosen, run.id] : chosen.filter((id) => id !== run.id);
+  const cell = (row) => {
+    const own = name(row);
+    if (own === null) return null;
+    const box = h("input", { type: "checkbox", "aria-label": label(row), change: () => {
+      if (box.checked) ticked.add(own);
+      else ticked.delete(own);
       follow();
     } });
-    box.checked = chosen.includes(run.id);
-    boxes.set(run.id, box);
+    box.checked = ticked.has(own);
     return box;
   };
-  const columns = [
-    { name: "⇄", title: "Choose two or more to compare", value: () => 0, cell: choose },
-    { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, named(r.task)) },
-    { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(`#/run/${r.id}`, named(r.entry)) },
-    { name: "seed", value: (r) => r.seed },
-    { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
-    { name: "submissions", value: (r) => r.submissions },
-    { name: "episodes", title: "Spent of the budget", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
-    { name: "cost", value: (r) => r.cost, cell: (r) => money(r.cost) },
-    { name: "experiment", text: true, value: (r) => r.experiment_name || r.experiment, cell: (r) => (r.experiment ? link(experimentAddress(r.experiment), named(r.experiment_name || r.experiment.slice(0, 12))) : "–") },
-    { name: "state", text: true, value: (r) => r.stage, cell: (r) => stateOf(r) },
-    { name: "began", text: true, value: (r) => r.opened_at, cell: (r) => h("span", { class: "soft" }, moment(r.opened_at)) },
-  ].filter((column) => (column.name !== "cost" || found.some((run) => finite(run.cost) !== null)) && (column.name !== "experiment" || found.some((run) => run.experiment)));
   follow();
+  return { compare, column: { name: "⇄", title: "Choose two or more to compare", value: () => 0, cell } };
+}
+
+function runList(found, all, problems) {
+  const { compare, column } = choice(tickedRuns, { name: (run) => run.id, label: (run) => `Choose ${run.entry} on ${run.task} to compare`, address: (ids) => `#/compare/${ids.sort().join("/")}` });
   return [h("p", { class: "compare" }, compare),
-    found.length ? table(columns, found, { caption: "Runs", most: MOST_ROWS }) : nothing(all ? "No run matches these filters." : "There are no runs here yet.", "Play one: ", h("code", null, "evopolicygym run acrobot")),
+    found.length ? table([column, ...runColumns(found)], found, { caption: "Runs", most: MOST_ROWS }) : nothing(all ? "No run matches these filters." : "There are no runs here yet.", "Play one: ", h("code", null, "evopolicygym run acrobot")),
     problems.length ? h("details", { class: "warning" }, h("summary", null, `${count(problems.length)} can’t be read`), h("ul", null, problems.map((problem) => h("li", null, h("code", null, problem.place), ` ${problem.reason}`)))) : null];
 }
 

@@ -1,10 +1,9 @@
 // A task: the learning curves of all entries on one axis, and their held-out returns.
 
-import { h, s, link, named, table, number, plusMinus, section, facts, fact, finite, count } from "./dom.js";
+import { h, s, table, number, section, facts, fact, finite, count } from "./dom.js";
 import { load, follow } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend } from "./chart.js";
-import { entryAddress } from "./page_entry.js";
-import { stateOf } from "./page_suite.js";
+import { runColumns } from "./page_entry.js";
 import { region } from "./region.js";
 import { sideBySide } from "./side_by_side.js";
 
@@ -13,7 +12,7 @@ export async function taskPage({ words: [name], look }) {
   let task = await load(address);
   const pictures = region((found) => parts(found, look));
   const films = region((found) => (found.length ? section("Films", "The same case, as each run’s selected checkpoint plays it; of train cases the latest film.", sideBySide(found)) : null));
-  const runs = region((found) => section("Runs", null, runTable(found)));
+  const runs = region((found) => section("Runs", null, table(runColumns(found, ["task"]), found, { caption: "Runs", sort: { name: "score ± s.e.", down: true } })));
   const draw = () => {
     pictures.show({ ...task, films: null });
     films.show(task.films ?? []);
@@ -118,15 +117,4 @@ function shortened(text, most) {
   if (text.length <= most) return text;
   const end = text.slice(text.lastIndexOf(" "));
   return `${text.slice(0, Math.max(1, Math.floor(most) - end.length - 1))}…${end}`;
-}
-
-function runTable(runs) {
-  return table([
-    { name: "entry", text: true, value: (r) => r.entry, cell: (r) => [link(`#/run/${r.id}`, named(r.entry)), " ", link(entryAddress(r.entry), h("span", { class: "tag" }, "entry"))] },
-    { name: "seed", value: (r) => r.seed },
-    { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
-    { name: "submissions", value: (r) => r.submissions },
-    { name: "episodes", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
-    { name: "state", text: true, value: (r) => r.stage, cell: stateOf },
-  ], runs, { caption: "Runs", sort: { name: "score ± s.e.", down: true } });
 }

@@ -11,6 +11,7 @@ from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.cli.output import out, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import printable
+from evopolicygym.records.labels import RunLabels, read_labels
 from evopolicygym.records.reader import find_run, read_run
 
 EXAMPLES = """
@@ -42,4 +43,8 @@ def show(
         out().print(submissions_table(state, shown=len(state.submissions)))
     for trouble in filter(None, (submission.trouble for submission in state.submissions)):
         out().print(printable(trouble), style="yellow", markup=False, soft_wrap=True)
+    labels = read_labels(run)
+    if labels != RunLabels():
+        texts = [labels.name, ", ".join(labels.tags), labels.note]
+        out().print(printable("; ".join(filter(None, texts))), markup=False, soft_wrap=True)
     show_outcome(out(), record, submissions_shown=True)
