@@ -10,7 +10,7 @@ from evopolicygym.core.task import Limits
 from evopolicygym.rollout.executor import Claim, ExecutorConfig
 from evopolicygym.rollout.executors import local
 from evopolicygym.specs import catalog
-from playground import one_worker, policy
+from playground import local_executor, one_worker, policy
 from simulators import spec
 
 
@@ -43,10 +43,22 @@ def test_a_worker_that_keeps_memory_is_replaced(tmp_path: Path, monkeypatch: pyt
         root.mkdir()
         with one_worker("none", spec("Keeping"), root) as ground:
             started = ground.executor._workers  # type: ignore[attr-defined]
-            played = ground.play(policy(), *range(6))
+            played = ground.play(policy(), *range(4))
             processes.append(len(started))
         trajectories.append([episode.episode.trajectory_sha256 for episode in played])
         assert not ground.repeated
 
     assert trajectories[0] == trajectories[1]
     assert processes[0] == 1 < processes[1]
+
+
+def test_each_worker_has_a_working_directory_of_its_own(tmp_path: Path) -> None:
+    """Simulators that write files into it don't meet the files of another worker's."""
+    with local_executor("none", spec("Plain"), tmp_path, workers=2) as ground:
+        executor = ground.executor
+        assert isinstance(executor, local.LocalExecutor)
+        for seat in executor._seats:
+            executor._ready(seat)
+        places = {Path(f"/proc/{seat.process.pid}/cwd").readlink() for seat in executor._seats}
+
+    assert len(places) == 2

@@ -163,7 +163,9 @@ def main(descriptor: int) -> None:
         os.sched_setaffinity(0, {config.core})
     if config.spec.pack:
         bound_memory(config.limits.memory_mb)
-    os.chdir(config.root.parent)
+    directory = config.root.with_name(f"{config.root.name}-directory")
+    directory.mkdir(exist_ok=True)
+    os.chdir(directory)  # one of its own, as some simulators fail where another has made its files
     worker = None
     try:
         worker = Worker(config)
