@@ -93,6 +93,7 @@ def test_an_experiment_of_two_entries(tmp_path: Path) -> None:
     assert [cell["standard_error"] for cell in bundle["cells"]] == [1.5, short["standard_error"]]
     assert bundle["options"]["differing"] == {"effort": [("none", 2), ("high", 1)]}
     assert bundle["options"]["shared"]["budget"] == str(short["budget"])
+    assert bundle["options"]["shared"]["allowance"] == "none"
     with pytest.raises(UsageError):
         experiment_bundle("", [short | {"experiment": ""}])
 

@@ -5,7 +5,7 @@ import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.core.agent import Allowance
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run_summary import RunSummary, SubmissionSummary
 from evopolicygym.core.score import best_so_far
@@ -187,7 +188,7 @@ def overview(place: RunPlace, summary: RunSummary, experiment: str = "") -> dict
         **labels_of(read_labels(place.root)),
         "experiment_name": shown(experiment),
         "revealed": bool(row["revealed"]),
-        "options": {name: "none" if row[name] in (None, "") else shown(str(row[name])) for name in OPTIONS},
+        "options": {name: _option_text(row[name]) for name in OPTIONS},
         "returns": list(row["held_out_returns"]),
         "curve": learning_curve(summary.submissions),
         "is_published": paper().has(environment.name, game_of(environment)),
@@ -197,6 +198,13 @@ def overview(place: RunPlace, summary: RunSummary, experiment: str = "") -> dict
         "finished_at": timing.finished.isoformat() if timing.finished else None,
         "is_played": not summary.is_finished and place.is_played,
     }
+
+
+def _option_text(value: object) -> str:
+    """Return an option's value as pages have it; of an allowance, the limits that were given."""
+    if isinstance(value, Allowance):
+        value = ", ".join(f"{name} {amount:g}" for name, amount in asdict(value).items() if amount is not None)
+    return "none" if value in (None, "") else shown(str(value))
 
 
 def labels_of(labels: RunLabels) -> dict[str, Any]:

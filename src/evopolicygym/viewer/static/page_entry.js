@@ -51,7 +51,8 @@ function parts(name, { own, board, tasks }, look) {
   const others = board.entries.filter((row) => row.entry !== name && row.kind !== "anchor");
   const sum = (key) => (own.some((run) => finite(run[key]) !== null) ? own.reduce((total, run) => total + (finite(run[key]) ?? 0), 0) : null);
   const took = own.filter((run) => run.finished_at).reduce((total, run) => total + (new Date(run.finished_at) - new Date(run.opened_at)) / 1000, 0);
-  const lead = own.length ? `${count(own.length)} ${own.length === 1 ? "run" : "runs"} on ${count(new Set(own.map((run) => run.task)).size)} tasks` : "From a table that ships: no run of it is here.";
+  const played = new Set(own.map((run) => run.task)).size;
+  const lead = own.length ? `${count(own.length)} ${own.length === 1 ? "run" : "runs"} on ${count(played)} ${played === 1 ? "task" : "tasks"}` : "From a table that ships: no run of it is here.";
   return [
     h("div", { class: "head" }, h("div", null, h("h1", null, named(name)), h("p", { class: "lead" }, lead))),
     facts(
@@ -137,7 +138,7 @@ function editsOf({ edits, runs, of }) {
 // The columns of tables of runs, with links to all that a run belongs to; those that no run has a value of are left out.
 export function runColumns(runs, without = []) {
   return [
-    { name: "run", text: true, value: (r) => runName(r), cell: (r) => [h("a", { href: `#/run/${r.id}`, title: [r.place, r.note].filter(Boolean).join("\n") }, h("span", { class: "name" }, runName(r))), r.tags.map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag))] },
+    { name: "run", text: true, value: (r) => runName(r), cell: (r) => [h("a", { href: `#/run/${r.id}`, title: [r.place, r.note].filter(Boolean).join("\n") }, h("span", { class: "name" }, runName(r))), r.tags.length ? h("div", { class: "tags" }, r.tags.map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag))) : null] },
     { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, named(r.task)) },
     { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(entryAddress(r.entry), named(r.entry)) },
     { name: "seed", value: (r) => r.seed },
