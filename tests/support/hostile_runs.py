@@ -4,7 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import chdir, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -111,8 +111,9 @@ def _in_place(paths: RunPaths, make: Callable[[Path], object]) -> None:
 
 
 def _socket(path: Path) -> None:
-    with closing(socket.socket(socket.AF_UNIX)) as made:
-        made.bind(os.path.relpath(path))
+    """Bind a socket from its own directory: a socket's address holds 107 bytes at most."""
+    with closing(socket.socket(socket.AF_UNIX)) as bound, chdir(path.parent):
+        bound.bind(path.name)
 
 
 def _sparse(path: Path) -> None:

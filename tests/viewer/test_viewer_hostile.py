@@ -12,79 +12,83 @@ from evopolicygym.viewer.site.document_cache import Episodes
 from evopolicygym.viewer.site.pages import Pages, write_pages
 from evopolicygym.viewer.site.serving import ServedViewer
 from hostile_runs import CANARY, HOSTILE_RUNS, SECRET, lay_hostile_runs
-from viewed import asked
+from viewed import Answer, asked
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-EPISODES = ("train-0-0", "train-1-1", "validation-0", "held_out-0")
-OF_A_RUN = (
-    "", "/edits", "/pulse", "/transcript/0", *(f"/submission/{index}" for index in range(5)), "/source/0", "/source/1",
-    "/change/1/starter", "/change/3/0", *(f"/episode/{name}" for name in EPISODES),
+EPISODES = ("train-0-0", "held_out-0")
+DOCUMENTS = (
+    "", "/edits", "/pulse", "/transcript/0", *(f"/submission/{index}" for index in range(3)), "/source/1",
+    "/change/1/starter", "/change/1/0", *(f"/episode/{name}" for name in EPISODES),
 )  # fmt: skip
-CHECKED = {200, 404, 422}
-SAFE = {"application/json", "video/mp4"}
-ROUTES = (
-    "", "/1/change", "/1/change/source", "/1/feedback", "/1/transcript", "/1/episodes", "/2/feedback",
-)  # fmt: skip
+"""Ends of the names of a run's documents."""
+STATUSES = {200, 404, 422}
+TYPES = {"application/json", "video/mp4"}
+TABS = ("", "/1/change", "/1/change/source", "/1/feedback", "/1/transcript", "/1/episodes", "/2/feedback")
 
 
 @pytest.fixture(scope="module")
-def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedViewer]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lay all hostile runs."""
+    return lay_hostile_runs(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="module")
+def viewer(runs: Path) -> Iterator[ServedViewer]:
     """Serve all hostile runs."""
-    with ServedViewer([lay_hostile_runs(tmp_path_factory.mktemp("hostile"))]) as served:
+    with ServedViewer([runs]) as served:
         yield served
 
 
-def _ids(viewer: ServedViewer, name: str) -> list[str]:
-    """Return the ids of a hostile directory's runs."""
-    return [place.id for place in viewer.documents.index.places().values() if Path(place.shown).parts[0] == name]
-
-
-@pytest.mark.parametrize("name", sorted(HOSTILE_RUNS))
-def test_a_hostile_run_is_answered_in_good_order(viewer: ServedViewer, name: str) -> None:
-    """Every document and film of it is JSON, a film, or a refusal that is JSON, and holds nothing from outside."""
-    ids = _ids(viewer, name)
-    paths = [f"/data/run/{run}{of}.json" for run in ids[:4] for of in OF_A_RUN]
-    paths += [f"/data/run/{run}.json" for run in ids[4:]]
-    paths += [f"/film/{run}/{episode}.mp4" for run in ids[:4] for episode in EPISODES]
+def test_hostile_runs_are_answered_in_good_order(viewer: ServedViewer) -> None:
+    """Every document and film is JSON, a film, or a refusal that is JSON, and holds nothing from outside."""
+    ids: dict[str, list[str]] = {name: [] for name in HOSTILE_RUNS}
+    for place in viewer.documents.index.places().values():
+        ids[Path(place.shown).parts[0]].append(place.id)
     wrong = []
-    for path in paths:
-        answer = asked(viewer, path)
-        headers = answer.headers
-        good = (
-            answer.status in CHECKED
-            and headers["content-type"].partition(";")[0] in SAFE
-            and headers["x-content-type-options"] == "nosniff"
-            and "default-src 'self'" in headers["content-security-policy"]
-            and SECRET.encode() not in answer.body
-        )
-        wrong += [] if good else [(path, answer.status, headers.get("content-type"), answer.body[:300])]
+    for found in ids.values():
+        paths = [f"/data/run/{run}{end}.json" for run in found[:1] for end in DOCUMENTS]
+        paths += [f"/data/run/{run}.json" for run in found[1:]]
+        paths += [f"/film/{run}/{episode}.mp4" for run in found[:1] for episode in EPISODES]
+        for path in paths:
+            answer = asked(viewer, path)
+            wrong += [] if _is_safe(answer) else [(path, answer.status, answer.headers, answer.body[:300])]
 
     assert wrong == []
-    assert bool(ids) == (name != "link-whole")
+    assert [name for name, found in ids.items() if not found] == ["link-whole"]
 
 
-def test_all_hostile_runs_share_a_list(viewer: ServedViewer) -> None:
+def test_hostile_runs_share_a_list(viewer: ServedViewer) -> None:
     """The list, the leaderboard, the pages of tasks and comparisons are made, whatever lies among the runs."""
     listed = asked(viewer, "/data/runs.json").document
-    known = [run["id"] for run in listed["runs"]]
+    (huge,) = (place.id for place in viewer.documents.index.places().values() if place.shown == "numbers")
+    others = [run["id"] for run in listed["runs"] if run["id"] != huge][:2]
     tasks = [f"/data/task/{task['name']}.json" for task in listed["tasks"]]
-    answers = [
-        asked(viewer, path) for path in ("/data/suite.json", *tasks, f"/data/compare/{known[0]}/{known[1]}.json")
-    ]
+    compared = [f"/data/compare/{first}/{second}.json" for first, second in (others, (huge, others[0]))]
+    answers = [asked(viewer, path) for path in ("/data/suite.json", *tasks, *compared)]
 
-    assert {answer.status for answer in answers} <= CHECKED
+    assert all(map(_is_safe, answers))
     assert answers[0].status == 200
     assert len(listed["runs"]) + len(listed["problems"]) == len(viewer.documents.index.places())
-    assert not any(SECRET.encode() in answer.body for answer in answers)
+
+
+def _is_safe(answer: Answer) -> bool:
+    """Return whether an answer has a known status and type, the headers, and nothing from outside."""
+    headers = answer.headers
+    return (
+        answer.status in STATUSES
+        and headers["content-type"].partition(";")[0] in TYPES
+        and headers.get("x-content-type-options") == "nosniff"
+        and "default-src 'self'" in headers.get("content-security-policy", "")
+        and SECRET.encode() not in answer.body
+    )
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("form", ["served", "static"])
-def test_nothing_of_a_hostile_run_is_executed(chromium: "Browser", tmp_path: Path, form: str) -> None:
+def test_nothing_of_a_hostile_run_is_executed(chromium: "Browser", tmp_path: Path, runs: Path, form: str) -> None:
     """No page of theirs calls the canary, opens a dialog, or asks anybody else, served and from a disk."""
-    runs = lay_hostile_runs(tmp_path)
     if form == "static":
         write_pages(tmp_path / "pages", Pages([runs], episodes=Episodes.ALL))
         _walk(chromium, (tmp_path / "pages" / "index.html").as_uri(), runs)
@@ -96,9 +100,7 @@ def test_nothing_of_a_hostile_run_is_executed(chromium: "Browser", tmp_path: Pat
 def _walk(chromium: "Browser", address: str, runs: Path) -> None:
     places = RunIndex([runs]).places().values()
     routes = [
-        f"#/run/{place.id}{tail}"
-        for place in places
-        for tail in (ROUTES if len(Path(place.shown).parts) == 1 else ("",))
+        f"#/run/{place.id}{tail}" for place in places for tail in (TABS if len(Path(place.shown).parts) == 1 else ("",))
     ]
     routes += [f"#/episode/{place.id}/train-0-0" for place in places if len(Path(place.shown).parts) == 1]
     with met(chromium, address) as found:
@@ -122,4 +124,7 @@ def _check_links(found: Met) -> None:
 
 
 def _is_refusal(said: str) -> bool:
-    return any(code in said for code in ("404", "422", "ERR_"))
+    """Return whether the console names a document of these runs that the site refuses."""
+    return said.startswith("error: Failed to load resource: the server responded with a status of 4") and any(
+        f"of {status} (" in said for status in (404, 422)
+    )
