@@ -141,3 +141,12 @@ def test_the_interval_of_a_share_never_covers_too_little(count: int) -> None:
         held = [one.low <= true <= one.high for one in intervals]
         assert weights[held].sum() >= 0.95
     assert all(one.low < one.high for one in intervals)
+
+
+@pytest.mark.parametrize("size", [1e80, 1e308])
+def test_huge_returns_raise_nothing(size: float) -> None:
+    """The square of a variance may overflow; where the variance does, the uncertainty counts as unknown."""
+    sample = Sample((Block("cases", size * np.array([[1.0, -1.0, 0.5], [0.2, -0.9, 0.1]])),))
+
+    assert sample.is_estimable == (size < 1e154)
+    assert not sample.is_estimable or 1 <= sample.freedom <= 3

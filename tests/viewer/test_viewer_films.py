@@ -128,6 +128,14 @@ def test_a_film_goes_with_the_cursor(chromium: "Browser", shown: Shown) -> None:
         at_frame(found, 2, fps)
         page.fill(".scrub input", str(steps))
         at_frame(found, steps, fps)
+        page.goto("about:blank")
+        found.open(f"#/episode/{shown.evolver}/train-0-0?step=2", "video")
+        at_step(found, 2)
+        at_frame(found, 2, fps)
+        page.keyboard.press("ArrowRight")
+        at_frame(found, 3, fps)
+        found.until("location.hash.endsWith('?step=3')")
+        found.left.clear()  # the empty page between
         at_step(found, steps)
         assert page.inner_text(".series:nth-child(1) .now") == "\N{EN DASH}"  # no reward any more
         page.evaluate(f"document.querySelector('video').currentTime = 3.5 / {fps}")

@@ -79,8 +79,11 @@ class Sample:
 
     @property
     def is_estimable(self) -> bool:
-        """Whether the mean's uncertainty is known: there are at least two cases, for any number of runs."""
-        return any(block.returns.shape[1] > 1 for block in self.blocks)
+        """Whether the mean's uncertainty is known: there are at least two cases, for any number of runs.
+
+        Of returns beyond about 1e154 the variance is not a finite number.
+        """
+        return any(block.returns.shape[1] > 1 for block in self.blocks) and math.isfinite(sum(self._variances))
 
     @property
     def covers(self) -> str:
@@ -105,12 +108,13 @@ class Sample:
     def _variances(self) -> tuple[float, float]:
         """Return the mean's variance over runs, and over cases."""
         runs = self.runs
-        of_runs = float(runs.var(ddof=1)) / len(runs) if len(runs) > 1 else 0.0
-        of_cases = 0.0
-        for block in self.blocks:
-            effects = case_effects(block.returns)
-            share = len(block.returns) / len(runs)
-            of_cases += share**2 * float(effects @ effects) / len(effects) ** 2
+        with np.errstate(invalid="ignore", over="ignore"):  # of returns beyond 1e154 it is infinite
+            of_runs = float(runs.var(ddof=1)) / len(runs) if len(runs) > 1 else 0.0
+            of_cases = 0.0
+            for block in self.blocks:
+                effects = case_effects(block.returns)
+                share = len(block.returns) / len(runs)
+                of_cases += share**2 * float(effects @ effects) / len(effects) ** 2
         return of_runs, of_cases
 
     @property
@@ -310,8 +314,10 @@ def half_width(variances: Sequence[float], freedoms: Sequence[float]) -> float:
 
 def joint_freedom(variances: Sequence[float], freedoms: Sequence[float]) -> float:
     """Return the degrees of freedom of a sum of independent parts, after Satterthwaite."""
-    weights = [_share(variance, freedom) for variance, freedom in zip(variances, freedoms, strict=True)]
-    return sum(variances) ** 2 / sum(weights) if sum(weights) > 0 else math.inf
+    exponent = math.frexp(max(variances, default=0.0))[1]  # a power of two changes no digit, and no square overflows
+    scaled = [math.ldexp(variance, -exponent) for variance in variances]
+    weights = [_share(variance, freedom) for variance, freedom in zip(scaled, freedoms, strict=True)]
+    return sum(scaled) ** 2 / sum(weights) if sum(weights) > 0 else math.inf
 
 
 def _share(variance: float, freedom: float) -> float:
