@@ -10,6 +10,7 @@ Wants playwright and a chromium (CHROMIUM names one that isn't found).
 import argparse
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
@@ -44,6 +45,7 @@ def main() -> None:
             "run": (f"#/run/{one}", ".submissions", WIDTH, "light"),
             "episode": (f"#/episode/{one}/held_out-0", "canvas", WIDTH, "light"),
             "compare": (f"#/compare/{one}/{two}", "main svg", WIDTH, "light"),
+            "entry": (f"#/entry/{quote(best.label or best.agent)}", "main svg", WIDTH, "light"),
             "run_dark_phone": (f"#/run/{one}", ".submissions", PHONE, "dark"),
         }
         running = started.chromium.launch(executable_path=browser_path(), args=list(ARGUMENTS))

@@ -1,5 +1,6 @@
 """What axe finds on the viewer's pages: nothing that keeps anybody from using them, served or from a disk."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ import pytest
 
 from browsers import Met, axe, met
 from diagnosed import known_run, recorded
+from evopolicygym.records import atomic
+from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
@@ -49,7 +52,9 @@ def addresses(
     record = recorded(place / "runs" / "known", known_run())
     _write(record.paths.transcript, '{"role": "assistant", "text": "submission 1 is taken"}\nwords\n')
     whole = record.paths.journal.read_bytes().splitlines(keepends=True)
-    _write(place / "runs" / "live" / "journal.jsonl", b"".join(whole[:7]).decode())
+    live = RunPaths(place / "runs" / "live")
+    _write(live.journal, b"".join(whole[:7]).decode())
+    lock = atomic.lock_file(live.lock, "live")  # as the process that plays it holds it
     write_pages(place / "pages", Pages([place / "runs"], report=REPORT))
     _write(place / "pages" / "figures" / "x.svg", '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
     write_single_file(place / "single" / "runs.html", Pages([place / "runs"]))
@@ -78,6 +83,7 @@ def addresses(
             },
             routes,
         )
+    os.close(lock)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

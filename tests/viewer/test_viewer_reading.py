@@ -75,7 +75,7 @@ def test_all_rows_are_sorted(chromium: "Browser", tmp_path: Path) -> None:
         scores = sorted_by(found, "score ± s.e.")
         assert len(scores) == 200
         assert scores[0].startswith("229.5")
-        found.page.click("button:has-text('Show more')")
+        found.page.click("button:has-text('Show more'):visible")
         assert found.page.locator("[aria-label=Runs] tbody tr").count() == 230
 
 

@@ -30,8 +30,8 @@ TYPES: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 LARGEST_PORT = 65_535
 POLICY = (
-    "default-src 'self'; img-src 'self'; media-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    "default-src 'self'; img-src 'self' data:; media-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 HEADERS: Mapping[str, str] = MappingProxyType({
     "Content-Security-Policy": POLICY,

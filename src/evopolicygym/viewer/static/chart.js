@@ -1,6 +1,7 @@
 // Charts as SVG: axes with titles, marks that tell a reader as much by their shape as by their colour.
 
 import { h, s, finite, named, put } from "./dom.js";
+import { downloads } from "./download.js";
 
 export function ticks(low, high, about) {
   if (!(high > low)) return [low];
@@ -89,10 +90,13 @@ export function stairs(points, x, y, end) {
   return found;
 }
 
-// A chart that is drawn anew whenever its place changes its width; left may be a function of that. draw(frame) gets {x, y, left, right, top, bottom}.
-export function chart({ label, height = 280, x, y, left = 64, bottom = 44, top = 14, right = 18, draw, yTicks = true, role = "img" }) {
+// A chart that is drawn anew whenever its place changes its width; left may be a function of that. draw(frame) gets {x, y, left, right, top, bottom};
+// rows() gives its numbers to be downloaded.
+export function chart({ label, height = 280, x, y, left = 64, bottom = 44, top = 14, right = 18, draw, rows, yTicks = true, role = "img" }) {
   const holder = h("div", { class: "chart" });
   let width = 0;
+  let shown = null;
+  holder.append(downloads(label, () => shown, rows));
   function redraw() {
     width = holder.clientWidth || 640;
     const frame = { left: typeof left === "function" ? left(width) : left, right: width - right, top, bottom: height - bottom, width, height };
@@ -102,7 +106,9 @@ export function chart({ label, height = 280, x, y, left = 64, bottom = 44, top =
     drawing.append(axes(frame, x, y, yTicks));
     for (const part of [draw(frame)].flat(2)) if (part) drawing.append(part);
     quiet();
-    holder.replaceChildren(drawing);
+    shown?.remove();
+    holder.prepend(drawing);
+    shown = drawing;
   }
   new ResizeObserver(() => { if (Math.abs(holder.clientWidth - width) > 1) redraw(); }).observe(holder);
   holder.redraw = redraw;

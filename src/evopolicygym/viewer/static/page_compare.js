@@ -37,6 +37,7 @@ function difference(comparison, looks) {
     section("Held-out", null, h("p", { class: "verdict" }, h("span", { class: "big" }, number(mean, undefined, errorOf({ interval }))), interval ? h("span", { class: "soft" }, ` 95 % interval ${number(interval[0], undefined, errorOf({ interval }))} to ${number(interval[1], undefined, errorOf({ interval }))}, ${paired ? "paired by case" : "not paired: other cases"}`) : null), h("p", null, verdict)),
     order.length ? section("Case by case", "Difference of held-out returns, A less B, in the order of its size.",
       chart({ label: "Paired differences by case", height: 260, x: { domain: [0, order.length], title: "cases, in the order of their difference", ticks: [] }, y: { domain: bounds, title: "A − B, return" },
+        rows: () => [["case", "A", "B", "difference"], ...order.map(({ place, x, y, apart }) => [place, x, y, apart])],
         draw: (frame) => [
           interval ? s("rect", { x: frame.left, width: frame.right - frame.left, y: frame.y(interval[1]), height: Math.max(2, frame.y(interval[0]) - frame.y(interval[1])), class: "heldout" }) : null,
           s("line", { x1: frame.left, x2: frame.right, y1: frame.y(0), y2: frame.y(0), class: "base" }),
@@ -52,5 +53,6 @@ function difference(comparison, looks) {
 function curves(runs, looks) {
   const values = runs.flatMap((run) => run.curve.map(([, value]) => value));
   return chart({ label: "Learning curves of both", height: 260, x: { domain: [0, Math.max(...runs.map((run) => run.budget))], title: "train episodes spent" }, y: { domain: domain([...values, runs[0].random]), title: "best validation return" },
+    rows: () => [["run", "entry", "seed", "episodes", "best validation"], ...runs.flatMap((run, place) => run.curve.map(([at, value]) => [looks[place].name, run.entry, run.seed, at, value]))],
     draw: (frame) => [anchorLine(frame, runs[0].random), ...runs.map((run, place) => s("g", { class: `c${looks[place].colour}` }, path(stairs(run.curve, frame.x, frame.y, 0), { class: `curve${looks[place].second}` }), run.curve.map(([at, value]) => mark(looks[place].shape, frame.x(at), frame.y(value), 3.4, { class: `dot${looks[place].second}` }))))] });
 }

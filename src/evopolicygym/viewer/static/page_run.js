@@ -181,6 +181,8 @@ function timeline(run, choose) {
   const drawn = chart({
     label: `Returns of ${run.submissions.length} submissions against train episodes spent`, height: 340, bottom: 72,
     x: { domain: [0, run.budget], title: "" }, y: { domain: domain([...returns, ...validation, ...trains, run.score?.mean, run.task.random]), title: "return" },
+    rows: () => [["submission", "from", "spent", "status", "train", "validation", "standard error", "best", "edit", "selected"],
+      ...run.submissions.map((one) => [one.index, one.from, one.spent, one.status, one.train, one.validation?.mean, one.validation?.standard_error, one.best, one.edit, one.selected])],
     draw: (frame) => {
       places.clear();
       band = s("rect", { y: frame.top, height: frame.bottom - frame.top + 44, x: 0, width: 0, class: "band" });

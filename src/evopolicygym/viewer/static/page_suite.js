@@ -167,6 +167,7 @@ function costChart(entries, look) {
   const powers = Array.from({ length: high - low + 1 }, (_, place) => low + place);
   return section("Cost against score", `${dollars ? "US dollars" : "Tokens"} of one pass over an entry’s tasks, each gridline ten times the one before.`,
     chart({ label: "Cost against rank score", height: 260, x: { domain: [low, high], title: dollars ? "log₁₀ of cost (US dollars)" : "log₁₀ of tokens", ticks: powers }, y: { domain: [0, 1], title: "mean rank score" },
+      rows: () => [["entry", dollars ? "cost" : "tokens", "rank score", "low", "high"], ...known.map((entry) => [entry.entry, spent(entry), entry.rank_score.value, ...(entry.rank_score.interval ?? [null, null])])],
       draw: (frame) => known.map((entry) => {
         const own = look(entry.entry);
         const x = frame.x(Math.log10(spent(entry)));

@@ -48,6 +48,7 @@ export function curves(task, look) {
   if (!all.length) return h("p", { class: "soft" }, "No run has validated a checkpoint yet; that happens once its budget is spent.");
   const means = new Map(task.entries.map((one) => [one.entry, meanCurve(curvesOf(one).map((run) => run.curve))]));
   return chart({ role: "group", label: `Learning curves on ${task.name}`, height: 320, x: { domain: [0, task.budget], title: "train episodes spent" }, y: { domain: domain([...all, task.random]), title: "best validation return" },
+    rows: () => [["entry", "run", "seed", "episodes", "best validation"], ...task.entries.flatMap((one) => one.runs.flatMap((run) => run.curve.map(([at, value]) => [one.entry, run.id, run.seed, at, value])))],
     draw: (frame) => [anchorLine(frame, task.random), ...task.entries.flatMap((one) => {
       const own = look(one.entry), mean = means.get(one.entry);
       const class_ = `c${own.colour}`;
@@ -97,18 +98,20 @@ function distribution(task, look) {
   if (!runs.length) return h("p", { class: "soft" }, "No run has been scored yet.");
   const line = 26, height = runs.length * line + 66;
   return chart({ role: "group", label: `Held-out returns on ${task.name}`, height, left: (width) => (width < SHORTEST ? 92 : LABEL), top: 8, yTicks: false, x: { domain: domain([...runs.flatMap(({ run }) => run.returns), task.random]), title: "held-out return" }, y: { domain: [runs.length, 0], title: "" },
+    rows: () => [["entry", "run", "seed", "case", "return"], ...runs.flatMap(({ run, entry }) => run.returns.map((value, at) => [entry, run.id, run.seed, at, value]))],
     draw: (frame) => [
       finite(task.random) === null ? null : s("line", { x1: frame.x(task.random), x2: frame.x(task.random), y1: frame.top, y2: frame.bottom, class: "anchor" }),
       ...runs.map(({ run, entry }, place) => {
         const own = look(entry);
         const y = frame.top + (place + 0.5) * line;
+        const text = `${entry} ${run.seed}`, label = shortened(text, (frame.left - 12) / 6.6);
         const group = s("g", { class: `c${own.colour}` },
-          s("text", { x: frame.left - 10, y: y + 4, "text-anchor": "end", class: "rowlabel" }, shortened(`${entry} ${run.seed}`, (frame.left - 12) / 6.6)),
+          s("text", { x: frame.left - 10, y: y + 4, "text-anchor": "end", class: "rowlabel" }, label),
           run.returns.map((value, at) => (finite(value) === null ? null : mark(own.shape, frame.x(value), y + ((at * 7) % 9) - 4, 2.6, { class: "dot faint" }))),
           finite(run.score) === null ? null : [
             finite(run.standard_error) === null ? null : s("line", { x1: frame.x(run.score - run.standard_error), x2: frame.x(run.score + run.standard_error), y1: y, y2: y, class: "whisker own" }),
             s("line", { x1: frame.x(run.score), x2: frame.x(run.score), y1: y - 10, y2: y + 10, class: "mean" })]);
-        return s("a", { href: `#/run/${run.id}`, "aria-label": `${entry}, seed ${run.seed}` }, tell(group, [entry, `seed ${run.seed}, ${run.returns.length} cases`, `mean ${number(run.score, undefined, run.standard_error)} ± ${number(run.standard_error, undefined, run.standard_error)}`]));
+        return s("a", { href: `#/run/${run.id}`, "aria-label": label === text ? text : `${label}, ${text}` }, tell(group, [entry, `seed ${run.seed}, ${run.returns.length} cases`, `mean ${number(run.score, undefined, run.standard_error)} ± ${number(run.standard_error, undefined, run.standard_error)}`]));
       })] });
 }
 
