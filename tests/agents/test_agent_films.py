@@ -23,7 +23,8 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.rollout.films.encoding import COLUMNS, DOT, GLYPHS, TILES, ContactSheet
 from evopolicygym.rollout.films.filming import camera_variables
-from evopolicygym.runs import turns, verify, workspace
+from evopolicygym.records import verify
+from evopolicygym.runs import turns, workspace
 from evopolicygym.specs import catalog
 from fakes import OpenRun, RunMaker, open_run, task
 from films import acted, pictures

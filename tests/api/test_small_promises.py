@@ -11,7 +11,7 @@ import pytest
 import evopolicygym
 from evopolicygym.core.errors import StorageError, UsageError
 from evopolicygym.export.schema import SubmissionRow
-from evopolicygym.runs import experiment
+from evopolicygym.records import experiment
 from records_of_runs import changed, real_document, write
 from shell import Shell
 from whole_runs import state_kept_in

@@ -13,9 +13,9 @@ from evopolicygym.core import cases
 from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES
 from evopolicygym.core.event import RunStatus
 from evopolicygym.core.places import state_directory
-from evopolicygym.runs import experiment
-from evopolicygym.runs.experiment import Experiment
-from evopolicygym.runs.verify import findings
+from evopolicygym.records import experiment
+from evopolicygym.records.experiment import Experiment
+from evopolicygym.records.verify import findings
 from fakes import OpenRun, RunMaker
 from whole_runs import Told, all_seeds, numbers, state_kept_in
 

@@ -19,7 +19,7 @@ from evopolicygym.core.event import Event as RunEvent
 from evopolicygym.core.event import RunClosed, RunStatus
 from evopolicygym.core.run import RunState
 from evopolicygym.runs import turns
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from evopolicygym.sandbox import cgroup, limits
 from fakes import OpenRun, RunMaker
 

@@ -10,7 +10,7 @@ from evopolicygym.core.event import Event, RunClosed, RunStatus
 from evopolicygym.core.run import RunState
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.records.feedback import feedback_sha256
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from fakes import RunMaker
 from whole_runs import events
 

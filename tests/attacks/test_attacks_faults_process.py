@@ -26,7 +26,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs import turns
-from evopolicygym.runs.experiment import Experiment
+from evopolicygym.records.experiment import Experiment
 from evopolicygym.runs.run import job_builder
 from fakes import SECRET, guard_beside, opening
 from moments import WatchedDisk, lived, played_on

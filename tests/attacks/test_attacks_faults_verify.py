@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from dying import play_whole_toy
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 
 NOT_COVERED = ("workspace/system", "logs", "lock")
 """What no hash holds, and no score hangs on: the agent's own desk, whose every submission is kept as a checkpoint; what

@@ -295,7 +295,7 @@ def test_reveal_asks_first(shell: Shell, run: PlayedRun, monkeypatch: pytest.Mon
 
 def test_reveal(shell: Shell, tmp_path: Path) -> None:
     """With --yes the secret lies beside the runs."""
-    from evopolicygym.runs import experiment
+    from evopolicygym.records import experiment
 
     owner = experiment.begin(tmp_path, "mine")
     left = shell("reveal", "mine", "--runs", tmp_path, "--yes")

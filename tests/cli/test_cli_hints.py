@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.environments.versions import is_installed
-from evopolicygym.runs import experiment
+from evopolicygym.records import experiment
 from evopolicygym.specs import catalog
 from played_runs import PlayedRun
 from shell import Shell

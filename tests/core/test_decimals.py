@@ -13,7 +13,7 @@ from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunC
 from evopolicygym.core.text import decimals, number, plus_minus
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from fakes import TIME, held_out, opening, submitted, task, validated
 from shell import Shell
 

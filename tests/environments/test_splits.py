@@ -9,7 +9,7 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.environments.splits import read_directory
-from evopolicygym.runs import experiment
+from evopolicygym.records import experiment
 from evopolicygym.specs import catalog
 
 GOOD = {"train.json": [1, 2, 3], "valid.json": [4], "heldout.json": [5, 6]}

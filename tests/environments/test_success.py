@@ -15,7 +15,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary, success_rate
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from evopolicygym.specs import catalog
 from evopolicygym.viewer.documents.overview import RunPlace, overview
 from fakes import whole_run

@@ -20,7 +20,7 @@ from evopolicygym.core.event import AgentEnded, AgentStarted
 from evopolicygym.export.schema import TABLES, columns, markdown
 from evopolicygym.export.tables import Runs
 from evopolicygym.records.labels import RunLabels, write_labels
-from evopolicygym.runs import experiment
+from evopolicygym.records import experiment
 from exported import fields, film, recorded
 from fakes import TIME, charged, opening, submitted, trained, whole_run
 from places import ROOT

@@ -24,7 +24,8 @@ from evopolicygym.records import atomic
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.run_document import run_document
-from evopolicygym.runs import turns, verify
+from evopolicygym.records import verify
+from evopolicygym.runs import turns
 from evopolicygym.runs.turns import TurnMeter
 from fakes import OpenRun, RunMaker
 from libraries import LIBRARIES, needs_library

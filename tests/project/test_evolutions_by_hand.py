@@ -5,7 +5,7 @@ import runpy
 import pytest
 from matplotlib.text import Text
 
-from evopolicygym.analysis.audit import audit
+from evopolicygym.records.verify import audit
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.drawing.figure import FIGURES
 from evopolicygym.analysis.findings import find

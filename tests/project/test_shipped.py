@@ -18,7 +18,7 @@ from evopolicygym.cli.main import app
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.preflight import is_pinned
 from evopolicygym.runs.replay import ReplayOptions, replay
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from evopolicygym.specs import catalog
 from places import ROOT
 from specs import CORE16

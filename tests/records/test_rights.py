@@ -8,7 +8,7 @@ import pytest
 
 from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from played_runs import PlayedRun
 
 pytestmark = pytest.mark.needs_root

@@ -27,9 +27,9 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rollback_guard import FINDING
 from evopolicygym.records.run_document import document_text
-from evopolicygym.runs.experiment import LEDGER_FILE
+from evopolicygym.records.experiment import LEDGER_FILE
 from evopolicygym.runs.replay import ReplayOptions, open_replay
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from played_runs import PlayedRun
 from whole_runs import events
 

@@ -11,7 +11,7 @@ from evopolicygym.core.run import after
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.replay import ReplayOptions, play_post_hoc
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from fakes import TIME, whole_run
 from played_runs import PlayedRun
 

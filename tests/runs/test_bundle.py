@@ -16,7 +16,7 @@ import evopolicygym
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records.bundle import INDEX, extract
-from evopolicygym.runs.experiment import reveal
+from evopolicygym.records.experiment import reveal
 from played_runs import PlayedRun
 from shell import Shell
 from whole_runs import config, played, state_kept_in

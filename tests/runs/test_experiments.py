@@ -16,7 +16,7 @@ from evopolicygym.core.task import Limits
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.runs import experiment, verify
+from evopolicygym.records import experiment, verify
 from evopolicygym.runs.config import parse_split
 from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import play

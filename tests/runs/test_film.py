@@ -18,7 +18,7 @@ from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs import verify
+from evopolicygym.records import verify
 from evopolicygym.runs.film import FilmOptions, MadeFilm, films
 from evopolicygym.runs.replay import ReplayOptions
 from exported import recorded, small_run

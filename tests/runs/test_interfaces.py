@@ -17,7 +17,7 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import SubmissionPublished
 from evopolicygym.core.task import BudgetRule, Task, TaskInterface
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs import experiment
+from evopolicygym.records import experiment
 from evopolicygym.runs.config import RunConfig, resolve_run_config
 from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import job_builder, play, resume

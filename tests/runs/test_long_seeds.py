@@ -11,7 +11,7 @@ import pytest
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive, short_seed
 from evopolicygym.core.places import state_directory
 from evopolicygym.environments.environment import Environment
-from evopolicygym.runs import experiment
+from evopolicygym.records import experiment
 from evopolicygym.specs import catalog
 from simulators import Plain, spec
 

@@ -18,7 +18,7 @@ from evopolicygym.core.run import RunState
 from evopolicygym.core.task import BudgetRule
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from model_proxies import VARIABLE
 from neutral_models import agent
 from players import GOOD

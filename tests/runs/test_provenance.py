@@ -16,11 +16,11 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.zygote import create_worker_dir, install_checkpoint
-from evopolicygym.runs import experiment
+from evopolicygym.records import experiment
 from evopolicygym.runs.preflight import check_simulator
 from evopolicygym.runs.replay import ReplayOptions, play_post_hoc, replay
 from evopolicygym.runs.run import resume
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.specs import catalog, pack_catalog

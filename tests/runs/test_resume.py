@@ -25,7 +25,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import run as runs
-from evopolicygym.runs import verify
+from evopolicygym.records import verify
 from evopolicygym.runs.run import resume
 from fakes import open_run
 from places import SUPPORT

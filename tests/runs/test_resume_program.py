@@ -9,7 +9,7 @@ import pytest
 import evopolicygym
 from evopolicygym.agents.base import make
 from evopolicygym.agents.kit.session import FunctionAgent
-from evopolicygym.analysis.audit import audit
+from evopolicygym.records.verify import audit
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import UsageError

@@ -17,7 +17,8 @@ from evopolicygym.records.atomic import Disk
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs
 from evopolicygym.records.rollback_guard import DATABASE, FINDING, is_own_run
-from evopolicygym.runs import run, verify
+from evopolicygym.records import verify
+from evopolicygym.runs import run
 from played_runs import PlayedRun
 from shell import Shell
 from whole_runs import config, played, state_kept_in

@@ -12,7 +12,7 @@ import pytest
 from evopolicygym.core.event import EpisodePlayed, RunStopped, StopReason
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs
-from evopolicygym.runs import verify
+from evopolicygym.records import verify
 from evopolicygym.runs.suites.document import suite_lock
 from evopolicygym.runs.suites.play import ProcessStarted, Suite, Update
 from evopolicygym.runs.suites.records import PlannedRunVerdict, find_results

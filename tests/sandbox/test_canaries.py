@@ -13,7 +13,7 @@ from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs import experiment
+from evopolicygym.records import experiment
 from model_proxies import REAL_KEY, VARIABLE
 from tool_runs import EDIT, found, needs
 from whole_runs import HELD_OUT, VALIDATION, config, played

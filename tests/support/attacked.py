@@ -31,7 +31,8 @@ from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.runs import experiment, run, workspace
+from evopolicygym.records import experiment
+from evopolicygym.runs import run, workspace
 from evopolicygym.sandbox.levels import choose
 from fakes import PATIENCE_S
 from whole_runs import all_seeds, config, numbers, state_kept_in

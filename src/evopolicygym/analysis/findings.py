@@ -13,10 +13,10 @@ from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates
 from evopolicygym.analysis.ranking.comparability import TableFilter, distinct_runs
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
-from evopolicygym.analysis.results import Problem, Results, RunResult
+from evopolicygym.analysis.results import Results, RunResult
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.text import printable
-from evopolicygym.records.reader import read_run
+from evopolicygym.records.reader import Problem, read_run
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
 """What diagnostics measured of runs, kept between processes in ``$XDG_CACHE_HOME/evopolicygym/measurements.sqlite3``.
 
 A cache that anyone may remove at any time. An entry is used only while every file that it was measured from, the code
-of this package and the version of Python are the same; files are compared by path, kind, size, time of modification,
-time of change and inode. A run with a file that was changed within the last ``SETTLED_S`` is not kept, because a
-further change could leave all of these the same. An index that is damaged, or can't be read or written, is no error:
+of this package and the version of Python are the same (``records/file_stamps.py``). An index that is damaged, or can't be read or written, is no error:
 it is removed, or the run is measured again.
 """
 
@@ -11,27 +9,21 @@ import hashlib
 import os
 import pickle
 import sqlite3
-import stat
-import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
-from functools import cache
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from time import time
 from typing import Any, Self
 
 from evopolicygym.analysis.diagnostic import Group
 from evopolicygym.core import places
 from evopolicygym.core.errors import UsageError
+from evopolicygym.records.file_stamps import code_key, settled_key
 from evopolicygym.records.paths import RunPaths
 
 DATABASE = "measurements.sqlite3"
-SETTLED_S = 2.0
-"""Seconds for which a run's files must have been unchanged; file systems have times of up to that coarseness."""
 MAX_ENTRIES = 200_000
 """Entries, about 4 kB each; with more, the index starts afresh."""
 BATCH = 500
@@ -159,54 +151,13 @@ class MeasurementIndex:
 
 def run_key(root: Path) -> bytes | None:
     """Return what identifies the files that a run is measured from, and this code; None if they can't be relied on."""
-    paths, digest, newest = RunPaths(root), hashlib.blake2b(_code_key(), digest_size=32), 0
-    try:
-        for name, status in _statuses((paths.journal, paths.document, paths.post_hoc, paths.checkpoints)):
-            digest.update(repr((name, *_stamp(status))).encode("utf-8", "surrogatepass"))
-            newest = max(newest, status.st_ctime_ns, status.st_mtime_ns)
-    except OSError:
-        return None
-    return digest.digest() if time() - newest / 1e9 > SETTLED_S else None
+    paths = RunPaths(root)
+    return settled_key((paths.journal, paths.document, paths.post_hoc, paths.checkpoints), code_key())
 
 
 def is_kept(measure: object) -> bool:
     """Return whether a diagnostic's measurements may be kept: the code of other distributions may change unnoticed."""
     return str(getattr(measure, "__module__", "")).startswith(_OWN)
-
-
-def _statuses(paths: Iterable[Path]) -> Iterable[tuple[str, os.stat_result]]:
-    """Yield the status of each path that exists, and of all files and directories below it, in order."""
-    for path in paths:
-        try:
-            status = os.lstat(path)
-        except FileNotFoundError:
-            continue
-        yield str(path), status
-        if stat.S_ISDIR(status.st_mode):
-            yield from _statuses_below(str(path))
-
-
-def _statuses_below(directory: str) -> Iterable[tuple[str, os.stat_result]]:
-    with os.scandir(directory) as listing:
-        entries = sorted(listing, key=lambda entry: entry.name)
-    for entry in entries:
-        yield entry.path, entry.stat(follow_symlinks=False)
-        if entry.is_dir(follow_symlinks=False):
-            yield from _statuses_below(entry.path)
-
-
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-@cache
-def _code_key() -> bytes:
-    """Return what identifies the package's files, which hold the published scores too, and the version of Python."""
-    digest = hashlib.blake2b(sys.version.encode())
-    for name, status in _statuses([Path(__file__).parents[1]]):
-        if "__pycache__" not in name and not stat.S_ISDIR(status.st_mode):
-            digest.update(repr((name, *_stamp(status))).encode("utf-8", "surrogatepass"))
-    return digest.digest()
 
 
 def _database_file() -> Path | None:

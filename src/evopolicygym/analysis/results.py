@@ -1,8 +1,4 @@
-"""The results of runs, read from each ``run.json``; runs that can't be read are reported as problems.
-
-``run.json`` is trusted: ``verify`` checks it. Episodes and submissions are not read; ``records/reader.py`` reads a
-whole journal.
-"""
+"""The results of runs, from checked records; what is left out is reported as a problem."""
 
 import hashlib
 import json
@@ -15,7 +11,6 @@ from typing import Any
 
 from evopolicygym.core.agent import OUTSIDE, SHELL, Allowance
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.event import RunStatus
 from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.options import RUN_OPTIONS, Setting, changed_settings
 from evopolicygym.core.run_summary import RunSummary
@@ -23,10 +18,11 @@ from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Anchor, TaskKind
 from evopolicygym.core.text import printable
-from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RUN_FILES, experiment_name, find_runs
-from evopolicygym.records.run_document import read_summary
+from evopolicygym.records.bundle import UnpackedBundle
+from evopolicygym.records.checked import CheckedRun, RecordState, open_runs
+from evopolicygym.records.reader import Problem
 from evopolicygym.specs.catalog import GameIdentity, game_of
+from evopolicygym.specs.pack_catalog import is_shipped
 
 FURTHER = tuple(option for option in RUN_OPTIONS if option.comparability_label and not option.record_field)
 """Options that runs must agree in and that a result has among its choices."""
@@ -120,6 +116,10 @@ class RunResult:
     """The checkpoints of its submissions, in order; empty if the record lacks them."""
     revealed: bool = False
     """Whether its cases were revealed before it began."""
+    record_state: RecordState = RecordState.UNVERIFIED
+    """How far the record is to be believed."""
+    is_shipped_task: bool = True
+    """Whether its task is the one that ships under its name, in whatever world."""
     label: str = field(default="", compare=False)
     """The label of the run's entry."""
 
@@ -165,19 +165,6 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """A run that is not in the results, and why."""
-
-    root: Path
-    reason: str
-
-    @property
-    def document(self) -> dict[str, str]:
-        """The same as a JSON document."""
-        return {"run": str(self.root), "reason": self.reason}
-
-
-@dataclass(frozen=True, slots=True)
 class Results:
     """All runs that could be read, and those that could not."""
 
@@ -185,6 +172,8 @@ class Results:
     problems: tuple[Problem, ...] = ()
     places: tuple[Path, ...] = ()
     """The directories that were searched; paths of a report are relative to them."""
+    bundles: tuple[UnpackedBundle, ...] = ()
+    """The bundles among the places."""
 
 
 COLUMNS = {
@@ -199,30 +188,47 @@ COLUMNS = {
     "turn_s": "turn_seconds",
 }
 """The columns of ``RunSummary.row()`` that a result holds under names of its own."""
-MADE_HERE = frozenset({"root", "game", "kind", "finish", "choices", "experiment_name", "reference_anchor", "curve"})
+MADE_HERE = frozenset(
+    {
+        "root",
+        "game",
+        "kind",
+        "finish",
+        "choices",
+        "experiment_name",
+        "reference_anchor",
+        "curve",
+        "record_state",
+        "is_shipped_task",
+    }
+)
 """What a result holds besides that row's columns."""
 
 
 def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress) -> Results:
-    """Return the results of all runs at or below some places, each once; raise ``UsageError`` if a place isn't.
+    """Return the results of all finished runs at or below some places, each once; bundles are places too.
 
-    A copy of a run is a problem, not a repeat. ``follow`` wraps the loop over runs, to show progress.
+    Every record is checked (``records/checked.py``); one that doesn't hold is a problem. A copy of a run is a problem,
+    not a repeat. ``follow`` wraps the loop over runs, to show progress. Raises as ``open_runs`` does, and
+    ``UsageError`` if a place has neither runs nor problems.
     """
+    opened = open_runs(paths, follow)
     found: dict[tuple[str, ...], list[RunResult]] = {}
-    problems, directories = [], dict[Path, str | None]()
-    places = tuple(paths)
-    for root in follow("reading runs", list(dict.fromkeys(root for path in places for root in _roots(path)))):
+    problems = list(opened.problems)
+    for run in opened.runs:
         try:
-            run = load_result(root, directories)
-        except (RecordError, UsageError, OSError) as error:
-            problems.append(Problem(root, printable(str(error))))
+            result = result_of(run)
+        except RecordError as error:
+            problems.append(Problem(run.root, printable(str(error))))
             continue
-        found.setdefault(run.identity, []).append(run)
+        found.setdefault(result.identity, []).append(result)
+    if not opened.runs and not problems and opened.places:
+        raise UsageError(f"There are no runs below {opened.places[0]}; a run's directory holds a journal.jsonl.")
     originals = [_original(copies) for copies in found.values()]
     for original, copies in zip(originals, found.values(), strict=True):
         what = f"is a copy of {printable(str(original.root))}: both are the run {original.run_id}, which counts once."
         problems += [Problem(run.root, what) for run in copies if run is not original]
-    return Results(tuple(originals), tuple(problems), places)
+    return Results(tuple(originals), tuple(problems), opened.places, opened.bundles)
 
 
 def _original(copies: Sequence[RunResult]) -> RunResult:
@@ -230,28 +236,20 @@ def _original(copies: Sequence[RunResult]) -> RunResult:
     return next((run for run in copies if run.root.name == run.run_id), copies[0])
 
 
-def load_result(root: Path, directories: dict[Path, str | None] | None = None) -> RunResult:
-    """Return the result of a finished run; raise ``RecordError`` if it isn't finished or can't be read.
-
-    ``directories`` holds the experiments of directories that are known, and gets further ones.
-    """
-    summary = read_summary(RunPaths(root))
-    return result_of(summary, root, experiment_name(root, summary.experiment, directories))
-
-
-def result_of(summary: RunSummary, root: Path, experiment: str = "") -> RunResult:
-    """Return the result that a run's summary holds, in an experiment of this name; raise as ``load_result`` does."""
+def result_of(run: CheckedRun) -> RunResult:
+    """Return the result of a finished run; raise ``RecordError`` if it isn't finished."""
+    summary = run.summary
     if not summary.is_finished or summary.outcome.status is None:
         raise RecordError(f"The run is not finished ({summary.stage.value}).")
-    if summary.outcome.status is RunStatus.SCORED and summary.held_out is None:
-        raise RecordError("The run is scored, but its run.json holds no held-out returns.")
     row, environment = summary.row(), summary.task.environment
     return RunResult(
         **{name: row[column] for name, column in _columns().items()},
-        root=root,
+        root=run.root,
+        record_state=run.state,
+        is_shipped_task=is_shipped(environment),
         game=game_of(environment),
         kind=environment.kind,
-        experiment_name=printable(experiment),
+        experiment_name=run.experiment_name,
         finish=_finish(summary),
         choices=changed_settings(summary.task, FURTHER),
         reference_anchor=environment.reference_anchor,
@@ -278,12 +276,3 @@ def _finish(summary: RunSummary) -> str:
     if summary.agent.name in {OUTSIDE, SHELL}:
         return ""
     return "allowed" if summary.task.finish_allowed else "refused"
-
-
-def _roots(path: Path) -> Iterable[Path]:
-    if not path.exists():
-        raise UsageError(f"{path} does not exist; expected the directory of a run, or one with runs below it.")
-    found = [root.resolve() for root in find_runs(path, RUN_FILES)]
-    if not found:
-        raise UsageError(f"There are no runs below {path}; a run's directory holds a journal.jsonl or a run.json.")
-    return found

@@ -12,14 +12,14 @@ from evopolicygym.analysis.conduct.detector import ConductFinding, Grade
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Diagnostic, group_of, summary_table, table_over_runs
 from evopolicygym.analysis.measurement_index import MeasurementIndex, RunMeasurements, is_kept, run_key
 from evopolicygym.analysis.ranking.comparability import facts_of
-from evopolicygym.analysis.results import Problem, result_of
+from evopolicygym.analysis.results import result_of
 from evopolicygym.analysis.tables.table import Cell, Column, Number, Table, table_of
 from evopolicygym.api.results import TableSet
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import Stage
 from evopolicygym.core.text import counted, printable
-from evopolicygym.records.reader import Places, RunRecord, expand_runs, find_places, read_run
+from evopolicygym.records.reader import Places, Problem, RunRecord, expand_runs, find_places, read_run
 from evopolicygym.records.run_document import summary_of
 
 
@@ -110,7 +110,7 @@ def _measure_runs(
                 if needed:
                     record = _read_finished(root)
                 if known is None and record:
-                    known = RunMeasurements(group_of(record.state), facts_of(result_of(summary_of(record), root)))
+                    known = RunMeasurements(group_of(record.state), facts_of(result_of(open_run(root))))
             except (EvoPolicyGymError, OSError) as error:
                 problems.append(Problem(root, printable(str(error))))
                 continue

@@ -31,12 +31,12 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.records.atomic import is_locked
+from evopolicygym.records.experiment import revealed
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_run, read_run
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import resolve_run_config
 from evopolicygym.runs.disk_forecast import disk_note
-from evopolicygym.runs.experiment import revealed
 from evopolicygym.runs.preflight import cap_workers, missing_price_warning
 from evopolicygym.runs.turns import workspace_of
 from evopolicygym.runs.workspace import workspace_directory

@@ -8,14 +8,14 @@ from typing import Any
 
 from evopolicygym.analysis.ranking.noise import SHIPPED
 from evopolicygym.analysis.ranking.power import Plan, TaskForecast, TaskVariances, forecast, task_variances
-from evopolicygym.analysis.results import Problem, load_results
+from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.studies import cases_table, power_document, power_table
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.results import TableSet
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.records.reader import Places, find_places
+from evopolicygym.records.reader import Places, Problem, find_places
 
 
 class PowerForecast(TableSet):

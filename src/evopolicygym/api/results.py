@@ -23,7 +23,7 @@ from evopolicygym.analysis.ranking.noise import task_noise
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow, score_table, score_tables
 from evopolicygym.analysis.ranking.task_scale import BEST
-from evopolicygym.analysis.results import Problem, Results, RunResult, load_results
+from evopolicygym.analysis.results import Results, RunResult, load_results
 from evopolicygym.analysis.tables.contents import (
     add_title,
     leaderboards_document,
@@ -68,11 +68,11 @@ from evopolicygym.api import accept_old_names
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import printable
-from evopolicygym.records.bundle import UnpackedBundle, is_bundle, unpack
+from evopolicygym.records.bundle import is_bundle
+from evopolicygym.records.experiment import missing_runs
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import Places, find_places
+from evopolicygym.records.reader import Places, Problem, find_places
 from evopolicygym.records.run_document import read_summary
-from evopolicygym.runs.experiment import missing_runs
 
 
 class TableSet:
@@ -337,12 +337,11 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         >>> print(board.to_markdown())
     """
     wanted = shipped_beside(published)
-    places, bundles = _unpacked(find_places(runs, runs_directory, needed=not published))
-    results = load_results(places)
+    results = load_results(find_places(runs, runs_directory, needed=not published))
     compared = {}
     if results.runs or wanted.tables or not wanted.figures:
         compared = score_tables(results.runs, wanted.tables, TableFilter(list(group_by), family, allow_incomparable))
-    missing = _missing(results, bundles)
+    missing = _missing(results)
     groups = []
     for title, table in compared.items():
         board = ranked(table, normalise=normalise, partial=partial)
@@ -359,13 +358,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     return Leaderboards(groups, [*results.problems, *unread], conduct, figures, ids)
 
 
-def _unpacked(places: Sequence[Path]) -> tuple[list[Path], list[UnpackedBundle]]:
-    """Return the places with the content of bundles in their stead, and the bundles."""
-    bundles = {place: unpack(place) for place in places if is_bundle(place)}
-    return [bundles[place].directory if place in bundles else place for place in places], list(bundles.values())
-
-
-def _missing(results: Results, bundles: Sequence[UnpackedBundle]) -> list[str]:
+def _missing(results: Results) -> list[str]:
     """Return notes on runs that an experiment began and that are not among those that were found.
 
     They are known to the machine on which the experiment began, and to its author's bundles.
@@ -380,7 +373,7 @@ def _missing(results: Results, bundles: Sequence[UnpackedBundle]) -> list[str]:
         f"{count} of {began} runs that experiment {names[identity]} began on this machine are not among these."
         for identity, (count, began) in here.items()
     ]
-    for bundle in bundles:
+    for bundle in results.bundles:
         for experiment in bundle.index.experiments:
             name, count = (
                 printable(experiment.name),
@@ -450,11 +443,11 @@ def compare(
     """
     sides, tables = (str(first), str(second)), [shipped(name) for name in published]
     directories = [side for side in sides if Path(side).is_dir() or is_bundle(Path(side))]
-    named = {side: load_results(_unpacked([Path(side)])[0]) for side in directories}
+    named = {side: load_results([Path(side)]) for side in directories}
     shipped_labels = {entry.name for table in tables for entry in table.entries}
     shipped_labels |= {run.label for table in tables for run in table.runs}
     needed = any(side not in shipped_labels for side in sides if side not in named)
-    loaded = load_results(_unpacked(find_places(runs, runs_directory, needed=needed))[0])
+    loaded = load_results(find_places(runs, runs_directory, needed=needed))
     of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if sides[0] == sides[1] or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{sides[0]!r} would be compared with itself; expected two different labels or directories.")

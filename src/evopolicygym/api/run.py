@@ -154,9 +154,10 @@ class Run:
         from evopolicygym.analysis.drawing.figure import FIGURES
         from evopolicygym.analysis.findings import find
         from evopolicygym.analysis.results import Results, result_of
+        from evopolicygym.records.checked import open_run
 
         drawing = FIGURES.load(FIGURE)
-        results = Results((result_of(summary_of(self._run.record), self.path),))
+        results = Results((result_of(open_run(self.path)),))
         svg = figure_bytes(drawing.draw(find(results, diagnostics=drawing.needs)), "svg").decode()
         return svg[svg.index("<svg") :]
 

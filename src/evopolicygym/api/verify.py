@@ -14,6 +14,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
 from evopolicygym.records.reader import Places, expand_runs, find_places, find_run, read_run
+from evopolicygym.records.verify import findings
 from evopolicygym.runs.config import absolutize_paths
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.replay import (
@@ -26,7 +27,6 @@ from evopolicygym.runs.replay import (
     verdict_of,
 )
 from evopolicygym.runs.replay import replay as play_again
-from evopolicygym.runs.verify import findings
 
 REPLAY, BUNDLE = "replay", "bundle"
 HIDDEN = (Split.VALIDATION, Split.HELD_OUT)

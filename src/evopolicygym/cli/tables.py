@@ -12,10 +12,10 @@ from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.text import printable
 
 if TYPE_CHECKING:
-    from evopolicygym.analysis.results import Problem
     from evopolicygym.analysis.tables.table import Table
     from evopolicygym.api.results import TableSet
     from evopolicygym.core.finding import Finding
+    from evopolicygym.records.reader import Problem
 
 
 def print_table(console: Console, table: "Table") -> None:

@@ -113,7 +113,7 @@ class EvaluationsExporter(BaseExporter):
         anchors = environment.random_anchor, environment.reference_anchor
         random, reference = (anchor.mean if anchor else None for anchor in anchors)
         evaluation = TaskEvaluation(row, random, reference)
-        result = result_of(summary_of(run.record), run.record.paths.root)
+        result = result_of(run.checked)
         self._evaluations.setdefault((entry_of(row, result), row.task), evaluation).runs.append(row)
 
     def finish(self) -> list[WrittenFile]:

@@ -27,8 +27,10 @@ SHARED_MARK = "shared"
 MAX_EXPERIMENT = 1 << 20
 """Bytes of ``experiment.json``."""
 LATEST = "latest"
-RUN_FILES = frozenset({"journal.jsonl", "run.json"})
-"""Files of which a run directory has at least one; readers of results need only the second."""
+JOURNAL, DOCUMENT = "journal.jsonl", "run.json"
+"""A run is a directory with an event log; ``run.json`` alone is none, as nothing of it could be checked."""
+MAX_DIRECTORIES = 1_000_000
+"""Directories that a search for runs looks into, at most."""
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}", re.ASCII)
 """A run's id, the name of its directory: its start in UTC, and two random bytes."""
 MAX_LISTED = 8
@@ -113,16 +115,53 @@ def find_places(runs: Places | None, below: str | Path = DEFAULT_RUNS, *, needed
     return [place if place == below else find_run(place, below) for place in places]
 
 
-def find_runs(below: Path, run_files: frozenset[str] = frozenset({"journal.jsonl"})) -> Iterator[Path]:
-    """Yield all run directories below a directory, in the order of their paths.
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A run that is left out, or a directory that may hold runs, and why."""
 
-    A run directory has any of ``run_files``; include ``run.json`` to find runs of which nothing else was kept.
+    root: Path
+    reason: str
+
+    @property
+    def document(self) -> dict[str, str]:
+        """The same as a JSON document."""
+        return {"run": str(self.root), "reason": self.reason}
+
+
+def find_runs(below: Path) -> Iterator[Path]:
+    """Yield all run directories below a directory, in the order of their paths; ``scan`` yields what is no run, too."""
+    return (found for found in scan(below) if isinstance(found, Path))
+
+
+def scan(below: Path) -> Iterator[Path | Problem]:
+    """Yield all run directories below a directory, in the order of their paths, and what can't be read or is no run.
+
+    No link is followed. Raises ``UsageError`` for more than ``MAX_DIRECTORIES``.
     """
-    for directory, directories, files in os.walk(below):
+    unreadable: list[Problem] = []
+
+    def note(error: OSError) -> None:
+        path = Path(error.filename or below)
+        reason = f"can't be read: {error.strerror}. If it holds runs, its owner can let you read it."
+        unreadable.append(Problem(path, reason))
+
+    for count, (directory, directories, files) in enumerate(os.walk(below, onerror=note)):
+        yield from unreadable
+        unreadable.clear()
+        if count >= MAX_DIRECTORIES:
+            raise UsageError(
+                f"{below} has more than {MAX_DIRECTORIES:,} directories. Name a directory closer to the runs."
+            )
         directories.sort()
-        if not run_files.isdisjoint(files):
+        names = {*files, *directories}
+        if JOURNAL in names:
             directories.clear()  # a run contains no other run, and its files come and go while it is played
             yield Path(directory)
+        elif DOCUMENT in files:
+            yield Problem(
+                Path(directory), f"has a {DOCUMENT} and no event log ({JOURNAL}): nothing of it can be checked."
+            )
+    yield from unreadable
 
 
 def expand_runs(places: Iterable[Path]) -> list[Path]:
@@ -141,7 +180,7 @@ def run_ids(below: Path) -> list[str]:
 def _by_id(below: Path) -> dict[str, list[Path]]:
     """Return the run directories below a directory by their ids; copies of a run share its id."""
     by_id: dict[str, list[Path]] = {}
-    for root in find_runs(below, RUN_FILES):
+    for root in find_runs(below):
         if RUN_ID.fullmatch(root.name):
             by_id.setdefault(root.name, []).append(root)
     return by_id
@@ -149,7 +188,8 @@ def _by_id(below: Path) -> dict[str, list[Path]]:
 
 def _start_key(run_id: str, roots: list[Path]) -> tuple[str, int]:
     """Return a key that sorts runs by their start: an id has whole seconds, so its files' times break ties."""
-    times = [(root / name).stat().st_mtime_ns for root in roots for name in RUN_FILES if (root / name).is_file()]
+    files = (root / name for root in roots for name in (JOURNAL, DOCUMENT))
+    times = [file.stat().st_mtime_ns for file in files if file.is_file()]
     return run_id.rpartition("-")[0], max(times, default=0)
 
 

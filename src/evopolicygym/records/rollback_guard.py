@@ -18,7 +18,7 @@ from evopolicygym.core.event import RunOpened
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.places import not_kept, refuse_unwritable, state_directory
 from evopolicygym.records import atomic
-from evopolicygym.records.reader import read_run
+from evopolicygym.records.reader import RunRecord, read_run
 
 FINDING = "high-water mark"
 DATABASE, LOCK = "marks.sqlite3", "lock"
@@ -30,6 +30,12 @@ _TABLE = """
         lines INTEGER NOT NULL, last TEXT NOT NULL, spent INTEGER NOT NULL,
         PRIMARY KEY (experiment, run_id)
     )"""
+_REPLAYS_TABLE = """
+    CREATE TABLE IF NOT EXISTS replays (
+        experiment TEXT NOT NULL, run_id TEXT NOT NULL, last TEXT NOT NULL, PRIMARY KEY (experiment, run_id, last)
+    )"""
+"""Records whose hidden episodes were played again on this machine, and were the same: each by the hash of its last
+line, so that a copy is one of them only as long as nothing is added to it."""
 _READ = "SELECT lines, last, spent FROM marks WHERE experiment = ? AND run_id = ?"
 _WRITE = "INSERT OR REPLACE INTO marks (experiment, run_id, lines, last, spent) VALUES (?, ?, ?, ?, ?)"
 
@@ -170,8 +176,44 @@ def is_own_run(root: Path) -> bool:
     if ``root`` isn't a run directory.
     """
     with suppress(RecordError, OSError):
-        return _contradiction(root) == ""
+        return _contradiction(read_run(root)) == ""
     return False
+
+
+def own_mark(experiment: str, run_id: str) -> Mark | None:
+    """Return the mark of a run that this user played on this machine; None if there is none that can be read."""
+    with suppress(EvoPolicyGymError, OSError, sqlite3.Error):
+        return RollbackGuard(_directory(), experiment, run_id).read()
+    return None
+
+
+def is_replayed(experiment: str, run_id: str, last: str) -> bool:
+    """Return whether the hidden episodes of a record, which ends with a line of this hash, were played again here."""
+    query = "SELECT 1 FROM replays WHERE experiment = ? AND run_id = ? AND last = ?"
+    with suppress(EvoPolicyGymError, OSError, sqlite3.Error):
+        file = _directory() / DATABASE
+        if file.exists():
+            uri = f"{file.absolute().as_uri()}?mode=rw"
+            with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as database:
+                return database.execute(query, (_text(experiment), _text(run_id), last)).fetchone() is not None
+    return False
+
+
+def keep_replayed(record: RunRecord) -> None:
+    """Keep that the hidden episodes of a record were played again here, and were the same.
+
+    Raises ``StorageError`` if that can't be written.
+    """
+    try:
+        directory = _directory()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with closing(sqlite3.connect(directory / DATABASE, timeout=BUSY_S)) as database, database:
+            database.execute(_REPLAYS_TABLE)
+            opened = record.state.opened
+            row = _text(opened.experiment), _text(opened.run_id), record.hashes[-1]
+            database.execute("INSERT OR IGNORE INTO replays VALUES (?, ?, ?)", row)
+    except (OSError, sqlite3.Error) as error:
+        raise not_kept("What was replayed", error if isinstance(error, OSError) else OSError(str(error))) from error
 
 
 def has_mark(root: Path) -> bool:
@@ -179,17 +221,17 @@ def has_mark(root: Path) -> bool:
 
     Raises ``RecordError`` if the run or the mark is damaged.
     """
-    return _contradiction(root) is not None
+    return _contradiction(read_run(root)) is not None
 
 
-def mark_finding(root: Path) -> Finding | None:
-    """Return a finding on whether a run agrees with its mark; None if there is no mark."""
+def mark_finding(record: RunRecord) -> Finding | None:
+    """Return a finding on whether a record agrees with its run's mark; None if there is no mark."""
     try:
         state_directory()
     except UsageError as error:
         return Finding(FINDING, ok=True, detail=f"not checked: {error}")
     try:
-        contradiction = _contradiction(root)
+        contradiction = _contradiction(record)
     except OSError as error:
         return Finding(FINDING, ok=True, detail=f"not checked: the state directory can't be read: {error}")
     except EvoPolicyGymError as error:
@@ -199,14 +241,17 @@ def mark_finding(root: Path) -> Finding | None:
     return Finding(FINDING, not contradiction, contradiction or "the record goes on from where it was left here")
 
 
-def _contradiction(root: Path) -> str | None:
+def _contradiction(record: RunRecord) -> str | None:
     """Return how a run contradicts its mark, "" if it doesn't, and None if there is no mark."""
-    opened = read_run(root).state.opened
+    opened = record.state.opened
     mark = RollbackGuard(_directory(), opened.experiment, opened.run_id).read()
     if mark is None:
         return None
-    record = read_run(root)  # after the mark: another process may be continuing the run
-    return mark.contradiction(record.hashes, record.state.spent) or ""
+    contradiction = mark.contradiction(record.hashes, record.state.spent)
+    if contradiction:  # another process may have continued the run since it was read
+        record = read_run(record.paths.root)
+        contradiction = mark.contradiction(record.hashes, record.state.spent)
+    return contradiction or ""
 
 
 def _directory() -> Path:

@@ -28,10 +28,10 @@ from evopolicygym.records.bundle import (
     BundleIndex,
     write_bundle,
 )
+from evopolicygym.records.experiment import REVEALED_FILE, ledger_of, revealed_file
 from evopolicygym.records.paths import EXPERIMENT, run_directory
 from evopolicygym.records.reader import EXPERIMENT_FILE, RunRecord, experiment_name, read_run
-from evopolicygym.runs.experiment import REVEALED_FILE, ledger_of, revealed_file
-from evopolicygym.runs.verify import findings
+from evopolicygym.records.verify import findings
 
 OVERLAP = 512
 """Bytes of a chunk that are searched again with the next, so that names across the border are found."""

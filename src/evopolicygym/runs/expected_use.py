@@ -12,7 +12,7 @@ from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.text import duration
-from evopolicygym.records.reader import RUN_FILES, find_runs
+from evopolicygym.records.reader import find_runs
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import default_jobs
@@ -26,7 +26,7 @@ LIMITS = ("max_cost", "max_time")
 
 def load_played_runs(directory: Path) -> PlayedRuns:
     """Return the runs that estimates stand on: those below a directory, if there are any, and those that ship."""
-    own = load_results([directory]).runs if next(find_runs(directory, RUN_FILES), None) else ()
+    own = load_results([directory]).runs if next(find_runs(directory), None) else ()
     return PlayedRuns(own, tuple(run for name in SHIPPED for run in shipped(name).runs), episode_seconds)
 
 

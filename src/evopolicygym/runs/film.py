@@ -19,12 +19,12 @@ from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.environments.versions import code_of, versions
 from evopolicygym.packs.installation import installed
+from evopolicygym.records import experiment
 from evopolicygym.records.films import read_film, write_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.trajectories import has_steps
 from evopolicygym.rollout.films.filming import CameraOrder, camera_variables, shoot
-from evopolicygym.runs import experiment
 from evopolicygym.runs.preflight import check_simulator, is_pinned
 from evopolicygym.runs.replay import ReplayOptions, open_replay
 from evopolicygym.runs.run import job_builder, other_versions

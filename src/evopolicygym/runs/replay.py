@@ -22,6 +22,7 @@ from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import Candidate, estimate, select
 from evopolicygym.core.text import counted, now
 from evopolicygym.judge.rollouts import EpisodeJobBuilder
+from evopolicygym.records import experiment
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.post_hoc import PostHoc, post_hoc_sha256, read_post_hoc, write_post_hoc
@@ -29,7 +30,6 @@ from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.rollback_guard import create_guard, has_mark
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.arithmetic import ARITHMETIC
-from evopolicygym.runs import experiment
 from evopolicygym.runs.preflight import check_simulator, config_for_resume, open_executor, refuse_unknown
 from evopolicygym.runs.run import check_fingerprint, check_protocol, job_builder, other_versions
 from evopolicygym.specs.catalog import import_from

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
@@ -17,23 +16,24 @@ from evopolicygym.core.agent import OUTSIDE, Agent, EnvironmentSpecificAgent, In
 from evopolicygym.core.cases import PROTOCOL_VERSION, SplitSource
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
 from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, StopReason
-from evopolicygym.core.interface import draw_interface, interface_key
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.rollout import Executor, ExecutorInfo, other_code
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Memory, Task
 from evopolicygym.core.text import now
+from evopolicygym.environments.splits import read_directory
 from evopolicygym.judge.rollouts import EpisodeJobBuilder, Rollouts, finalize
 from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
+from evopolicygym.records import experiment
 from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rollback_guard import check_state_dir_writable, create_guard
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.films.filming import LocalCamera, camera_variables
-from evopolicygym.runs import experiment, workspace
+from evopolicygym.runs import workspace
 from evopolicygym.runs.anchors import measure_world_anchors
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.disk_forecast import refuse_full_disk
@@ -97,7 +97,8 @@ def play(
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
             raise UsageError("Missing split_directory: a split of source 'directory' needs one.")
-        experiment.keep_cases(owner, config.split_directory, config.task)
+        found = read_directory(config.split_directory, environment.name, environment.id)
+        experiment.keep_cases(owner, found, config.split_directory, config.task)
     with ExitStack() as stack:
         stack.callback(_remove_unopened, root)
         paths = RunPaths(root)
@@ -180,23 +181,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
 
 def job_builder(state: RunState, owner: experiment.Experiment) -> EpisodeJobBuilder:
     """Return the builder of a run's jobs; raise ``RecordError`` if its cases violate the commitment."""
-    environment, opened = state.opened.task.environment.name, state.opened
-    case_set = owner.cases(environment, opened.split)
-    if cases.commitment(case_set, cases.salt(owner.key(opened.split), environment)) != opened.commitment:
-        raise RecordError("The secret's cases are not those that the run committed to when it was opened.")
-    if opened.interface != _redraw_interface(opened, owner):
-        raise RecordError("The run's interface is not the one that the experiment's secret draws.")
-    return EpisodeJobBuilder(case_set, owner.key(opened.split), opened.seed)
-
-
-def _redraw_interface(opened: RunOpened, owner: experiment.Experiment) -> Mapping[str, Any]:
-    """Return the interface that an experiment's secret draws for the recorded spaces."""
-    recorded, environment = opened.interface, opened.task.environment
-    if not recorded:
-        return {}
-    key = interface_key(owner.key(opened.split), environment.name)
-    schemas = recorded["observation"]["schema"], recorded["action"]["schema"]
-    return draw_interface(key, opened.task.interface, *schemas, environment.reward_components)
+    opened = state.opened
+    return EpisodeJobBuilder(experiment.committed_cases(opened, owner), owner.key(opened.split), opened.seed)
 
 
 def _play_to_end(

@@ -11,6 +11,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
@@ -28,6 +29,8 @@ from evopolicygym.core.task import Anchor, EnvironmentSpec, Success, SuccessRule
 from evopolicygym.core.world import World, decode_world, name_world
 
 SUFFIX = ".toml"
+EARLIER = "earlier_fingerprints.toml"
+"""The file of ``specs/`` that is no spec."""
 GROUP = "evopolicygym.environments"
 """Entry-point group of environments in other distributions."""
 
@@ -144,9 +147,34 @@ def spec_sha256(spec: EnvironmentSpec) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+@cache
+def shipped_fingerprints(name: str) -> frozenset[str]:
+    """Return the fingerprints under which a task of this name ships, or shipped: with each of its texts.
+
+    Empty if none ships. Specs of other distributions count, as they are installed and not a record's.
+    """
+    if name not in names():
+        return frozenset()
+    found = {spec_sha256(load(name))}
+    with suppress(UsageError):  # it may have no other text
+        found.add(spec_sha256(load(name, TaskText.TERSE)))
+    return frozenset(found | _earlier_fingerprints().get(name, frozenset()))
+
+
+@cache
+def _earlier_fingerprints() -> Mapping[str, frozenset[str]]:
+    """Return fingerprints by name under which earlier versions shipped a task, where only its texts changed since."""
+    file = files("evopolicygym.specs") / EARLIER
+    return {name: frozenset(found) for name, found in tomllib.loads(file.read_text(encoding="utf-8")).items()}
+
+
 def _built_in() -> dict[str, Traversable]:
     specs = files("evopolicygym.specs")
-    return {file.name.removesuffix(".toml"): file for file in specs.iterdir() if file.name.endswith(".toml")}
+    return {
+        file.name.removesuffix(SUFFIX): file
+        for file in specs.iterdir()
+        if file.name.endswith(SUFFIX) and file.name != EARLIER
+    }
 
 
 def _read(file: Traversable, name: str, text: TaskText) -> EnvironmentSpec:

@@ -38,9 +38,16 @@ from evopolicygym.core.pack import (
     distribution_name,
     task_name,
 )
-from evopolicygym.core.task import Success, TaskKind
+from evopolicygym.core.task import EnvironmentSpec, Success, TaskKind
 from evopolicygym.core.world import World, name_world
-from evopolicygym.specs.catalog import SUFFIX, entry_points_of, file_of
+from evopolicygym.specs.catalog import (
+    SUFFIX,
+    entry_points_of,
+    file_of,
+    shipped_fingerprints,
+    spec_sha256,
+    success_of,
+)
 
 GROUP = "evopolicygym.packs"
 """Entry-point group of packs in other distributions."""
@@ -272,6 +279,32 @@ def find_listed(name: str) -> tuple[Pack, PackTask] | None:
         if task := pack.task(name):
             return pack, task
     return None
+
+
+def is_shipped(spec: EnvironmentSpec) -> bool:
+    """Return whether a spec is that of the task that ships under its name, in whatever world.
+
+    What counts is the fingerprint. A pack's task, whose texts are derived from its simulator, is compared by its id,
+    limit, arguments, modules and rule of success. Tasks of installed distributions count, since no record brings them.
+    """
+    if fingerprints := shipped_fingerprints(spec.name):
+        return spec_sha256(replace(spec, world=None)) in fingerprints
+    found = find_listed(spec.name)
+    return found is not None and _is_task(spec, *found)
+
+
+def _is_task(spec: EnvironmentSpec, pack: Pack, task: PackTask) -> bool:
+    return (spec.id, spec.name, dict(spec.arguments), spec.imports, success_of(spec.success), spec.max_steps) == (
+        task.id, task.name, dict(task.arguments), pack.imports, success_of(task.success), _step_limit(pack, task)
+    )  # fmt: skip
+
+
+def _step_limit(pack: Pack, task: PackTask) -> int | None:
+    """Return the limit of a task's episodes: the declared one, else that which a check or its anchors measured."""
+    record = shipped_record(pack.name)
+    checked = record.task(task.name) if record else None
+    measured = task.anchors.max_steps if task.anchors else None
+    return task.max_steps or (checked.max_steps if checked else None) or measured
 
 
 def task_of(pack: Pack, name: str) -> PackTask:

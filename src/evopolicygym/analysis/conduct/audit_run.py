@@ -30,14 +30,13 @@ from evopolicygym.analysis.conduct.detector import (
 from evopolicygym.analysis.conduct.python_program import read_program
 from evopolicygym.analysis.conduct.shell_history import ShellHistory, add_nested_commands, is_policy
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard
-from evopolicygym.analysis.results import Problem
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import IN_WORKSPACE, NOTES, SYSTEM
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.text import printable
 from evopolicygym.records.conversation import ConversationStep, ToolCall
-from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.reader import Problem, RunRecord, read_run
 from evopolicygym.records.transcripts import READERS, UNREADABLE, read_transcript
 
 COMMAND = ("command", "cmd", "script")

@@ -22,6 +22,7 @@ from evopolicygym.core.decoding import decoder
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import RUN_OPTIONS
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
+from evopolicygym.records.checked import CheckedRun, RecordState
 from evopolicygym.records.run_document import decode
 from evopolicygym.specs.catalog import GameIdentity, game_named, game_of
 
@@ -258,7 +259,8 @@ def _read_runs(name: str, text: str) -> PublishedTable:
     first, *documents = text.splitlines()
     about = json.loads(first)
     runs = tuple(
-        result_of(decode(document), Path(f"{name}.jsonl", str(place))) for place, document in enumerate(documents, 1)
+        result_of(CheckedRun(Path(f"{name}.jsonl", str(place)), decode(document), RecordState.SHIPPED))
+        for place, document in enumerate(documents, 1)
     )
     tasks = {run.task: PublishedTask(run.family, run.kind, run.game) for run in runs}
     return PublishedTable(about["source"], (), tasks, about["kind"], runs)

@@ -17,10 +17,11 @@ from shlex import quote
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, StorageError, UsageError
 from evopolicygym.records.atomic import flush_tree, rename
+from evopolicygym.records.experiment import adopt_experiment, identity_of, ledger_of, list_run
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RUN_FILES, RunRecord, find_runs, read_run
+from evopolicygym.records.reader import JOURNAL, RunRecord, find_runs, read_run
 from evopolicygym.records.rollback_guard import FINDING, create_guard, has_mark
-from evopolicygym.runs.experiment import adopt_experiment, identity_of, ledger_of, list_run
+from evopolicygym.records.verify import findings
 from evopolicygym.runs.suites.document import (
     SUITE_FILE,
     configuration,
@@ -38,7 +39,6 @@ from evopolicygym.runs.suites.records import (
 )
 from evopolicygym.runs.suites.schedule import Shard, shard_numbers, shards_of_files
 from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan
-from evopolicygym.runs.verify import findings
 
 MAX_COMMAND_BYTES = 1 << 16
 """The largest size of a shard's command."""
@@ -110,7 +110,7 @@ def _suite_directories(source: Path) -> Iterator[Path]:
     """Yield the directories of suites at or below a directory."""
     for directory, directories, files in os.walk(source.resolve()):
         directories.sort()
-        if not RUN_FILES.isdisjoint(files):
+        if JOURNAL in files:
             directories.clear()
         elif SUITE_FILE in files:
             yield Path(directory)

@@ -20,8 +20,8 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.run import Stage
+from evopolicygym.records.experiment import SECRET_FILE_VARIABLE, accept_secret
 from evopolicygym.records.reader import EXPERIMENT_FILE
-from evopolicygym.runs.experiment import SECRET_FILE_VARIABLE, accept_secret
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.progress import RunProgress
 from evopolicygym.runs.suites.child import RunOrder

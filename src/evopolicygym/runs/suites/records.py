@@ -13,7 +13,6 @@ from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
 
-from evopolicygym.analysis.audit import DOCUMENT, audit
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.errors import RecordError
@@ -26,6 +25,7 @@ from evopolicygym.records import journal, rollback_guard
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
 from evopolicygym.records.run_document import is_current
+from evopolicygym.records.verify import DOCUMENT, findings
 from evopolicygym.runs.suites.suite import PlannedRun
 
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
@@ -77,7 +77,7 @@ def is_own(record: RunRecord) -> bool:
         return False
     if record.state.finished is None:
         return True
-    return all(finding.ok or finding.settled_by_replay or finding.name == DOCUMENT for finding in audit(root))
+    return all(finding.ok or finding.settled_by_replay or finding.name == DOCUMENT for finding in findings(root))
 
 
 def find_results(

@@ -17,8 +17,8 @@ from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.records.reader import RunRecord, experiment_name, is_secret_shared, read_run
-from evopolicygym.records.run_document import read_summary
+from evopolicygym.records.checked import open_run
+from evopolicygym.records.reader import RunRecord, is_secret_shared, read_run
 from evopolicygym.version import __version__
 from evopolicygym.viewer.documents.change import Files, change, source_bundle, starter_files, submission_files
 from evopolicygym.viewer.documents.compare import compare_bundle
@@ -28,7 +28,7 @@ from evopolicygym.viewer.documents.experiment import experiment_bundle
 from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, overview
 from evopolicygym.viewer.documents.pictures import films_bundle, pictures_bundle
 from evopolicygym.viewer.documents.reading import below, film_named, find_episode, shown
-from evopolicygym.viewer.documents.run import ModelUse, model_uses, run_bundle, summary_bundle
+from evopolicygym.viewer.documents.run import ModelUse, model_uses, run_bundle
 from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.suite import runs_bundle, suite_bundle, task_bundle
 from evopolicygym.viewer.documents.transcript import Index, transcript_index, transcript_page
@@ -170,12 +170,10 @@ class Documents:
         match words:
             case ["pulse"]:
                 return {"tag": self.tag(f"run/{place.id}")}
-            case [] if not place.paths.journal.is_file():
-                return summary_bundle(place, read_summary(place.paths))
             case []:
                 return run_bundle(place, self._record(place), self._requests(place))
             case ["edits"]:
-                return edits_bundle(self._record(place)) if place.paths.journal.is_file() else {"edits": []}
+                return edits_bundle(self._record(place))
             case ["episode", episode]:
                 return episode_bundle(self._record(place), episode)
             case ["episode", episode, "pictures", block] if _NUMBER.fullmatch(block):
@@ -211,7 +209,9 @@ class Documents:
 
     def _all(self) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
         """Return all runs in short, and those that can't be read, with why."""
-        found, problems = [], []
+        found: list[dict[str, Any]] = []
+        listed = ((shown(str(problem.root)), shown(problem.reason)) for problem in self.index.problems())
+        problems = [{"run": "", "place": path, "reason": reason} for path, reason in listed]
         for place in self.index.places().values():
             one = self._overview(place)
             if isinstance(one, str):
@@ -226,7 +226,7 @@ class Documents:
             one = self._overview(place)
             if isinstance(one, str) or one["task"] != task:
                 continue
-            if place.paths.journal.is_file() and (one["films"] or below(place.root, place.paths.films)):
+            if one["films"] or below(place.root, place.paths.films):
                 try:
                     record = self._record(place)
                 except (EvoPolicyGymError, OSError):
@@ -242,12 +242,11 @@ class Documents:
         if kept is None or kept[0] != stamp:
             result = None
             try:
-                summary = read_summary(place.paths)
-                name = experiment_name(place.root, summary.experiment) if summary.experiment else ""
-                kept = stamp, overview(place, summary, name)
-                if summary.stage is Stage.FINISHED:
+                run = open_run(place.root)
+                kept = stamp, overview(place, run)
+                if run.summary.stage is Stage.FINISHED:
                     with suppress(EvoPolicyGymError, OSError):
-                        result = result_of(summary, place.root, name)
+                        result = result_of(run)
             except (EvoPolicyGymError, OSError) as error:
                 kept = stamp, shown(str(error))
             self._results[place.id] = result

@@ -16,15 +16,17 @@ from typing import Any
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.core.agent import Allowance
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.run_summary import RunSummary, SubmissionSummary
+from evopolicygym.core.run_summary import SubmissionSummary
 from evopolicygym.core.score import best_so_far
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import without_directories
 from evopolicygym.records.atomic import is_locked
+from evopolicygym.records.checked import CheckedRun
 from evopolicygym.records.labels import RunLabels, labels_path, read_labels
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RUN_FILES, find_runs
+from evopolicygym.records.reader import DOCUMENT, JOURNAL, Problem, scan
 from evopolicygym.specs.catalog import game_of
+from evopolicygym.specs.pack_catalog import is_shipped
 from evopolicygym.viewer.documents.reading import shown
 
 SCAN_S = 1.0
@@ -81,6 +83,7 @@ class RunIndex:
         self._below = [(path.resolve(), path) for path in below]
         self._lock = Lock()
         self._places: Mapping[str, RunPlace] = {}
+        self._problems: tuple[Problem, ...] = ()
         self._scanned = float("-inf")
         self._scan_s = 0.0
 
@@ -89,11 +92,22 @@ class RunIndex:
         with self._lock:
             if time.monotonic() - self._scanned > SCAN_S * max(1, self._scan_s / SCANNING):
                 began = time.monotonic()
-                found = (_place(top, given, root) for top, given in self._below for root in find_runs(top, RUN_FILES))
-                self._places = {place.id: place for place in found if place is not None}
+                places, problems = dict[str, RunPlace](), list[Problem]()
+                for top, given in self._below:
+                    for found in scan(top):
+                        if isinstance(found, Problem):
+                            problems.append(Problem(_below(top, found.root), found.reason))
+                        elif place := _place(top, given, found):
+                            places[place.id] = place
+                self._places, self._problems = places, tuple(problems)
                 self._scanned = time.monotonic()
                 self._scan_s = self._scanned - began
             return self._places
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what can't be read or is no run, as paths below the directories."""
+        self.places()
+        return self._problems
 
     def place(self, run_id: str) -> RunPlace:
         """Return a run by its id here, or by the id of its record or the beginning of that; else ``UsageError``."""
@@ -119,12 +133,16 @@ class RunIndex:
 
 def _place(top: Path, given: Path, root: Path) -> RunPlace | None:
     """Return a run's place; None where its journal and document are links: they may lead anywhere."""
-    if any((root / name).is_symlink() for name in RUN_FILES):
+    if any((root / name).is_symlink() for name in (JOURNAL, DOCUMENT)):
         return None
-    inside = root.relative_to(top).as_posix() if root != top else root.name
+    inside = _below(top, root).as_posix()
     digest = hashlib.sha256(f"{top.name}/{inside}".encode("utf-8", "replace")).hexdigest()[:6]
     name = _NAME.sub("-", root.name).strip("-.")[:60] or "run"
     return RunPlace(f"{name}-{digest}", root, inside, str(given / inside if root != top else given))
+
+
+def _below(top: Path, root: Path) -> Path:
+    return root.relative_to(top) if root != top else Path(root.name)
 
 
 def _stamp(path: Path) -> str:
@@ -178,20 +196,23 @@ def columns_of(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
     return {name: shown(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
-def overview(place: RunPlace, summary: RunSummary, experiment: str = "") -> dict[str, Any]:
-    """Return a run in short; ``experiment`` is the name of its experiment, which stands beside the record."""
+def overview(place: RunPlace, run: CheckedRun) -> dict[str, Any]:
+    """Return a run in short."""
+    summary = run.summary
     environment, timing, row = summary.task.environment, summary.timing, summary.row()
     return {
         "id": place.id,
         "place": shown(place.shown),
         **columns_of(row, OVERVIEW),
         **labels_of(read_labels(place.root)),
-        "experiment_name": shown(experiment),
+        "experiment_name": shown(run.experiment_name),
+        "record": run.state.value,
+        "unchecked": shown(run.unchecked),
         "revealed": bool(row["revealed"]),
         "options": {name: _option_text(row[name]) for name in OPTIONS},
         "returns": list(row["held_out_returns"]),
         "curve": learning_curve(summary.submissions),
-        "is_published": paper().has(environment.name, game_of(environment)),
+        "is_published": is_shipped(environment) and paper().has(environment.name, game_of(environment)),
         "random": environment.random_anchor.mean if environment.random_anchor else None,
         "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
         "opened_at": timing.opened.isoformat(),

@@ -7,8 +7,8 @@ import typer
 
 from evopolicygym.cli.output import print_text
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.runs.experiment import existing_experiment
-from evopolicygym.runs.experiment import reveal as publish
+from evopolicygym.records.experiment import existing_experiment
+from evopolicygym.records.experiment import reveal as publish
 
 EXAMPLES = """
 Examples:

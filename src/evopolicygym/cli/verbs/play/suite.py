@@ -37,9 +37,9 @@ from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_t
 from evopolicygym.cli.tables import show_estimate
 from evopolicygym.cli.verbs.play.packs import install_packs
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, nest_options
+from evopolicygym.records.experiment import REVEALED_FILE
 from evopolicygym.runs.config import parse_duration
 from evopolicygym.runs.expected_use import estimate_suite, load_played_runs, refuse_over_limits
-from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.gather import command_text
 from evopolicygym.runs.suites.play import Observer, Update, play_suite, prepare_suite

@@ -19,7 +19,7 @@ from evopolicygym.core.pack import Headroom
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import counted, plus_minus
-from evopolicygym.runs.experiment import share_secret
+from evopolicygym.records.experiment import share_secret
 from evopolicygym.runs.suites.cross import format_level
 from evopolicygym.runs.suites.gather import GatheredSuite
 from evopolicygym.runs.suites.gather import gather as gather_shards

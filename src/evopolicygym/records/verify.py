@@ -1,6 +1,7 @@
-"""The audit of a record: recomputes it from the journal and reports every difference.
+"""All that can be said of a record without playing anything: every statement of it that can be is recomputed.
 
-It reads files only; ``runs/replay.py`` plays held-out cases again, which takes simulators.
+It reads files only; ``runs/replay.py`` plays hidden cases again, which takes simulators. The high-water mark can be
+checked where the run was played, the commitment where the secret is known.
 """
 
 import json
@@ -11,53 +12,115 @@ from functools import partial
 from pathlib import Path
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.errors import RecordError
-from evopolicygym.core.event import RunFinished, RunStatus
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
+from evopolicygym.core.event import RunFinished, RunOpened, RunStatus
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.spaces import from_schema
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.records import experiment
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256, log_sha256
 from evopolicygym.records.paths import SUMMARY, RunPaths
 from evopolicygym.records.post_hoc import post_hoc_sha256, read_post_hoc
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_document import MAX_BYTES, document_text, read_stage
+from evopolicygym.records.rollback_guard import FINDING, mark_finding
+from evopolicygym.records.run_document import MAX_BYTES, read_stage, record_text
 from evopolicygym.records.trajectories import read_steps
+from evopolicygym.specs.catalog import spec_sha256
+from evopolicygym.specs.pack_catalog import is_shipped
 
-DOCUMENT = "run.json"
+DOCUMENT, COMMITMENT, TASK = "run.json", "commitment", "task"
+UNREAD = "unread"
+"""The verdict on a ``run.json`` that is missing or half-written: nothing is lost, as it is derived."""
+UNCHECKED = "unchecked"
+"""The verdict on what can't be checked here."""
 MOST_NAMED = 8
 """Episodes that are named."""
 
 
-def audit(root: Path) -> Iterator[Finding]:
-    """Yield the findings of a run's audit; a broken journal is the last finding, as all others depend on it.
+def findings(root: Path) -> Iterator[Finding]:
+    """Yield what was checked of a run's record; a broken event log is the only finding, as all others depend on it.
 
-    Raises ``UsageError`` if there is no run.
+    Raises ``UsageError`` where there is no run.
     """
     try:
         record = read_run(root)
     except RecordError as error:
         yield Finding("journal", ok=False, detail=str(error))
         return
+    yield from findings_of(record)
+
+
+def findings_of(record: RunRecord) -> Iterator[Finding]:
+    """Yield what was checked of a record that could be read."""
     state, paths = record.state, record.paths
     yield _journal(record)
+    yield _task(state.opened)
     yield Finding("budget", state.spent <= state.budget, f"{state.spent} of {state.budget} episodes charged")
     yield from _checkpoints(state, paths)
     yield from _feedback(state, paths)
     for change in state.program_changes:
         changed = f"changed when the run was resumed at {change.time}: SHA-256 {change.program_sha256[:12]}…"
         yield Finding("agent's program", ok=True, detail=changed)
-    if not state.finished:
-        return
-    if state.finished.status is RunStatus.SCORED:
-        yield _evaluation(state, state.finished.evaluation_sha256, paths)
-    yield from _logs(state.finished, paths)
-    yield from _post_hoc(state, paths)
-    yield _document(paths)
-    if state.finished.score is not None:
-        yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")
+    if state.finished:
+        if state.finished.status is RunStatus.SCORED:
+            yield _evaluation(state, state.finished.evaluation_sha256, paths)
+        yield from _logs(state.finished, paths)
+        yield from _post_hoc(state, paths)
+        yield _document(record)
+        if state.finished.score is not None:
+            yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")
+    yield mark_finding(record) or _without_mark(state.opened)
+    yield _commitment(paths.root, state.opened)
+
+
+def _task(opened: RunOpened) -> Finding:
+    """Return whether the recorded fingerprint is that of the recorded task, and whether that task ships."""
+    spec, stated = opened.task.environment, opened.spec_sha256
+    computed = spec_sha256(spec)
+    if computed != stated:
+        detail = f"the fingerprint of the recorded task is {computed[:12]}…, the record states {stated[:12]}…"
+        return Finding(TASK, ok=False, detail=detail)
+    if is_shipped(spec):
+        world = f", in the world {spec.world.name}" if spec.world else ""
+        return Finding(TASK, ok=True, detail=f"{spec.name} as it ships{world}")
+    return Finding(TASK, ok=True, detail=f"a task of its own named {spec.name}, fingerprint {computed[:12]}…")
+
+
+def _commitment(root: Path, opened: RunOpened) -> Finding:
+    try:
+        experiment.committed_cases(opened, experiment.of_run(root, opened))
+    except UsageError:
+        detail = "not checked: the secret is neither on this machine nor revealed"
+        return Finding(COMMITMENT, ok=True, detail=detail, verdict=UNCHECKED)
+    except EvoPolicyGymError as error:
+        return Finding(COMMITMENT, ok=False, detail=str(error))
+    return Finding(COMMITMENT, ok=True, detail="the cases are those that the run committed to when it was opened")
+
+
+def _without_mark(opened: RunOpened) -> Finding:
+    """Return what is found of a run without a mark: its experiment may list the runs that it began here."""
+    try:
+        ledger = experiment.ledger_of(opened.experiment)
+        elsewhere = ledger is None or opened.time < ledger.since or _may_be_of_another_machine(opened, ledger)
+    except EvoPolicyGymError as error:
+        return Finding(FINDING, ok=False, detail=str(error))
+    if ledger is None or elsewhere:
+        detail = "not checked: begun elsewhere, by another user, or before marks were kept"
+        return Finding(FINDING, ok=True, detail=detail, verdict=UNCHECKED)
+    known = "its mark was removed" if opened.run_id in ledger.runs else "it began no run of this id on this machine"
+    return Finding(
+        FINDING,
+        ok=False,
+        detail=f"the run's experiment began here, and {known}: the record was changed, or comes from where its secret "
+        f"was copied to",
+    )
+
+
+def _may_be_of_another_machine(opened: RunOpened, ledger: experiment.Ledger) -> bool:
+    return opened.run_id not in ledger.runs and experiment.is_shared(opened.experiment)
 
 
 def _journal(record: RunRecord) -> Finding:
@@ -179,15 +242,21 @@ def _summary(what: str, submission: SubmissionState, file: Path, root: Path) -> 
     return Finding(what, same, "" if same else "the returns that it shows are not those of the journal")
 
 
-def _document(paths: RunPaths) -> Finding:
+def _document(record: RunRecord) -> Finding:
+    """Return whether ``run.json`` is what the event log says; a missing one and a half-written one are alike."""
     try:
-        text = regular_file.read(paths.document, MAX_BYTES)
+        text = regular_file.read(record.paths.document, MAX_BYTES)
         written = json.loads(text)
-    except (OSError, RecordError, ValueError, RecursionError) as error:
+    except (FileNotFoundError, ValueError, RecursionError) as error:
+        why = "missing" if isinstance(error, FileNotFoundError) else "not JSON"
+        detail = f"{why}; it follows from the event log and is written again by: evopolicygym resume RUN"
+        return Finding(DOCUMENT, ok=False, detail=detail, verdict=UNREAD)
+    except (OSError, RecordError) as error:
         return Finding(DOCUMENT, ok=False, detail=f"can't be read: {error}")
-    if text == document_text(paths).encode():
+    derived_text = record_text(record)
+    if text == derived_text.encode():
         return Finding(DOCUMENT, ok=True)
-    derived = json.loads(document_text(paths))
+    derived = json.loads(derived_text)
     if not isinstance(written, dict):
         return Finding(DOCUMENT, ok=False, detail="holds no document of a run")
     different = sorted(key for key in derived.keys() | written.keys() if derived.get(key) != written.get(key))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.core import cases as case_rules
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import (
     PUBLIC_KEY,
@@ -27,9 +28,9 @@ from evopolicygym.core.cases import (
 )
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.interface import draw_interface, interface_key
 from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
-from evopolicygym.environments.splits import read_directory
 from evopolicygym.records import atomic
 from evopolicygym.records.paths import EXPERIMENT, experiment_directory
 from evopolicygym.records.reader import EXPERIMENT_FILE, SHARED_MARK, is_secret_shared
@@ -217,6 +218,35 @@ def of_run(run: Path, opened: RunOpened) -> Experiment:
     return revealed(run, opened.experiment) or load_experiment(opened.experiment)
 
 
+def committed_cases(opened: RunOpened, experiment: Experiment) -> CaseSet:
+    """Return a run's cases; raise ``RecordError`` unless they, and its interface, are those that it committed to."""
+    environment, key = opened.task.environment.name, experiment.key(opened.split)
+    found = experiment.cases(environment, opened.split)
+    if case_rules.commitment(found, case_rules.salt(key, environment)) != opened.commitment:
+        raise RecordError("The secret's cases are not those that the run committed to when it was opened.")
+    if opened.interface != _drawn_interface(opened, key):
+        raise RecordError("The run's interface is not the one that the experiment's secret draws.")
+    return found
+
+
+def _drawn_interface(opened: RunOpened, key: bytes) -> Mapping[str, Any]:
+    """Return the interface that an experiment's key draws for the recorded spaces."""
+    recorded, environment = opened.interface, opened.task.environment
+    if not recorded:
+        return {}
+    schemas = recorded["observation"]["schema"], recorded["action"]["schema"]
+    return draw_interface(
+        interface_key(key, environment.name), opened.task.interface, *schemas, environment.reward_components
+    )
+
+
+def secret_files(run: Path, identity: str) -> tuple[Path, ...]:
+    """Return the files that the cases of a run of an experiment may be read from; they need not exist."""
+    _check_name("an experiment's identity", identity)
+    kept = state_directory() / identity
+    return kept / "secret.json", *sorted(kept.glob("cases-*.json")), *(above / REVEALED_FILE for above in run.parents[:3])
+
+
 def load_experiment(identity: str) -> Experiment:
     """Return the experiment of this identity; raise ``UsageError`` where its secret is not on this machine.
 
@@ -266,12 +296,11 @@ def ledger_of(identity: str) -> Ledger | None:
         raise RecordError(f"{file} can't be read as the list of an experiment's runs: {error}") from error
 
 
-def keep_cases(experiment: Experiment, directory: Path, task: Task) -> CaseSet:
-    """Read cases from a directory and keep them with the secret, so that a run can be resumed without it.
+def keep_cases(experiment: Experiment, found: CaseSet, directory: Path, task: Task) -> None:
+    """Keep the cases that were read from a directory with the secret, so that a run can be resumed without it.
 
-    Raises ``UsageError`` where it holds fewer than the task asks for, or others than runs of this experiment played.
+    Raises ``UsageError`` where they are fewer than the task asks for, or others than runs of this experiment played.
     """
-    found = read_directory(directory, task.environment.name, task.environment.id)
     asked = {
         Split.TRAIN: min(task.train_cases, SIZES[Split.TRAIN]),
         Split.VALIDATION: task.validation_cases,
@@ -288,7 +317,6 @@ def keep_cases(experiment: Experiment, directory: Path, task: Task) -> CaseSet:
             f"another experiment with --experiment NAME."
         )
     _keep(experiment.identity, kept.name, text)
-    return found
 
 
 def existing_experiment(runs: Path, name: str) -> Path:
