@@ -14,6 +14,7 @@ from busy import busy
 from evopolicygym.cli import output
 from evopolicygym.core import places
 from fakes import RunMaker
+from made_up import take_made_up_runs
 from ordinary_user import ordinary_user
 from played_runs import PlayedRun, play_at
 from roomy_limits import raise_limits, restore_limits
@@ -81,6 +82,15 @@ def _data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the index of measurements kept below the test's own directory."""
     monkeypatch.setattr(places, "cache_directory", lambda: tmp_path / "cache")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _made_up_runs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have made-up runs taken in a module of tests that says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("made_up"):
+            take_made_up_runs(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

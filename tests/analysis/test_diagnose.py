@@ -17,6 +17,8 @@ from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from whole_runs import config, played
 
+pytestmark = pytest.mark.made_up
+
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:

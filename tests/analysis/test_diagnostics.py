@@ -26,6 +26,8 @@ from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import RunRecord
 from fakes import opening
 
+pytestmark = pytest.mark.made_up
+
 
 @pytest.fixture
 def record(tmp_path: Path) -> RunRecord:

@@ -16,6 +16,8 @@ from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.reader import RunRecord
 from fakes import TIME, opening, validated
 
+pytestmark = pytest.mark.made_up
+
 ROUNDING = 1e-12
 
 

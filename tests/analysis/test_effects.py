@@ -27,6 +27,8 @@ from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.specs import catalog
 from records_of_runs import changed, real_document, write
 
+pytestmark = pytest.mark.made_up
+
 TASKS = ("acrobot", "reacher")
 GAIN = {"acrobot": 40.0, "reacher": 5.0}
 """What 32 episodes bring over 8."""

@@ -11,11 +11,14 @@ import pytest
 
 import evopolicygym
 from evopolicygym.analysis.expected_use import FIXED_S, NO_MODEL, Basis, PlannedUse, PlayedRuns, UseRange, add_ranges
-from evopolicygym.analysis.results import RunResult, load_result
+from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UsageError
+from made_up import load_result
 from model_proxies import VARIABLE
 from records_of_runs import changed, real_document, write
 from shell import Shell
+
+pytestmark = pytest.mark.made_up
 
 PLANNED = PlannedUse("acrobot", "neutral", "m", "", 128, 16, 32, asks_model=True)
 SMALL = {"validation": 1, "held_out": 2, "split": "public", "workers": 1}

@@ -18,6 +18,8 @@ from evopolicygym.analysis.results import Results, load_results
 from evopolicygym.core.errors import UnknownName
 from reported import ENTRIES, write_reported
 
+pytestmark = pytest.mark.made_up
+
 HOSTILE = ("$\\frac{1}{0}$ _x_^{", "\x1b[31mred\nnext\tline", "n" * 150 + "<&\"'>" + "m" * 150, "_hidden", "极限 🙂")
 LABELS = {
     "leaderboard": ["mean rank score over 3 tasks", *ENTRIES],

@@ -8,6 +8,8 @@ import evopolicygym
 from evopolicygym.analysis.tables.table import cell_text
 from records_of_runs import changed, real_document, write
 
+pytestmark = pytest.mark.made_up
+
 PLAYED = {("codex", "m", "low"): 0.2, ("codex", "n", ""): 0.5, ("neutral", "m", "low"): 0.9, ("tuner", "", ""): 1.0}
 
 

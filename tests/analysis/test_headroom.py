@@ -29,6 +29,8 @@ from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, T
 from evopolicygym.core.task import TaskKind
 from records_of_runs import changed, real_document, write
 
+pytestmark = pytest.mark.made_up
+
 WAVE = np.array([0.0, 0.1, 0.2, 0.1])
 
 

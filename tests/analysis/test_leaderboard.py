@@ -21,6 +21,8 @@ from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.specs import catalog
 from records_of_runs import TASKS, changed, real_document, write, write_many
 
+pytestmark = pytest.mark.made_up
+
 BOTH = [paper(), shipped("anchors")]
 FEW = ["acrobot", "reacher", "door_key"]
 

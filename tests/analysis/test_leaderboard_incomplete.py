@@ -15,6 +15,8 @@ from evopolicygym.core.task import Anchor
 from evopolicygym.specs import catalog
 from records_of_runs import changed, real_document, write
 
+pytestmark = pytest.mark.made_up
+
 WORST = -500.0
 
 

@@ -15,6 +15,8 @@ from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError, UnknownName, UsageError
 from records_of_runs import changed, real_document, write
 
+pytestmark = pytest.mark.made_up
+
 RETURNS = [-90.0, -80.0]
 
 

@@ -19,13 +19,16 @@ from evopolicygym.api import diagnosis
 from evopolicygym.api.diagnosis import Diagnosis, diagnose
 from evopolicygym.core import places
 from evopolicygym.core.errors import UsageError
+from evopolicygym.records import file_stamps
 from evopolicygym.records.reader import RunRecord, read_run
+
+pytestmark = pytest.mark.made_up
 
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take files that were just written for settled."""
-    monkeypatch.setattr(measurement_index, "SETTLED_S", -1.0)
+    monkeypatch.setattr(file_stamps, "SETTLED_S", -1.0)
 
 
 @pytest.fixture
@@ -79,11 +82,6 @@ def test_further_diagnostics_are_added(runs: Path, reads: list[str]) -> None:
     assert len(reads) == 6
 
 
-def _change_log(root: Path) -> None:
-    with (root / "journal.jsonl").open("ab") as file:
-        file.write(b"{}\n")
-
-
 def _change_policy(root: Path) -> None:
     """Change a file in place, and give it its old time."""
     file = next((root / "checkpoints").rglob("policy.py"))
@@ -108,7 +106,7 @@ def _add_post_hoc(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [_change_log, _change_policy, _add_file, _remove_checkpoint, _add_post_hoc],
+    [_change_policy, _add_file, _remove_checkpoint, _add_post_hoc],
     ids=lambda each: each.__name__,
 )
 def test_a_changed_run_is_read_again(runs: Path, reads: list[str], change: Callable[[Path], None]) -> None:
@@ -126,7 +124,7 @@ def test_a_changed_run_is_read_again(runs: Path, reads: list[str], change: Calla
 def test_code_is_part_of_the_key(runs: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What other code measured is measured again."""
     diagnose(runs)
-    monkeypatch.setattr(measurement_index, "_code_key", lambda: b"another version")
+    monkeypatch.setattr(measurement_index, "code_key", lambda: b"another version")
     diagnose(runs)
 
     assert len(reads) == 6
@@ -134,7 +132,7 @@ def test_code_is_part_of_the_key(runs: Path, reads: list[str], monkeypatch: pyte
 
 def test_fresh_files_are_not_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose files were just written has no key: a change within the clock's step could go unnoticed."""
-    monkeypatch.setattr(measurement_index, "SETTLED_S", 3600.0)
+    monkeypatch.setattr(file_stamps, "SETTLED_S", 3600.0)
     diagnose(runs)
 
     assert run_key(runs / "r0") is None

@@ -19,6 +19,8 @@ from evopolicygym.analysis.ranking.noise import (
 from records_of_runs import changed, real_document, write
 from shell import Shell
 
+pytestmark = pytest.mark.made_up
+
 
 def sample(returns: Floats, cases: str = "cases") -> Sample:
     """Return the sample of one agent's runs by cases."""

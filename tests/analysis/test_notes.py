@@ -13,6 +13,8 @@ from evopolicygym.viewer.documents.suite import suite_bundle
 from records_of_runs import changed, real_document, write, write_many
 from shell import Shell
 
+pytestmark = pytest.mark.made_up
+
 PUBLISHED = "Published means, and shipped runs of other experiments, are of other cases, perhaps versions."
 """A note of every table in which the paper's entries stand beside runs."""
 

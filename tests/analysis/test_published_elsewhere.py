@@ -20,6 +20,8 @@ from evopolicygym.viewer.documents.suite import task_bundle
 from records_of_runs import changed, real_document, write
 from shell import Shell
 
+pytestmark = pytest.mark.made_up
+
 PUBLISHED = other_figures("published")
 LABELS = {one.label for task in PUBLISHED.tasks for one in task.figures}
 APART = "never ranked"

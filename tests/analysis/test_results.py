@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.analysis.results import RunResult, load_result, load_results
+from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.text import printable
+from made_up import load_result
 from records_of_runs import changed, real_document, write
+
+pytestmark = pytest.mark.made_up
 
 
 @pytest.fixture

@@ -27,6 +27,8 @@ from records_of_runs import changed, real_document, write
 from shell import Shell
 from suites import suite
 
+pytestmark = pytest.mark.made_up
+
 Document = dict[str, Any]
 Run = tuple[str, str, list[float], int]
 """Task, agent, returns and seed; without returns it has no score."""

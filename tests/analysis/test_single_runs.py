@@ -10,6 +10,8 @@ from benchmark_module import load
 from records_of_runs import changed, real_document, write
 from shell import Shell
 
+pytestmark = pytest.mark.made_up
+
 FALSE_POSITIVES = load("false_positives")
 FAR = {"good": -80.0, "bad": -400.0}
 

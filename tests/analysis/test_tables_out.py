@@ -13,8 +13,11 @@ import pytest
 from evopolicygym.analysis.ranking.bootstrap import Interval
 from evopolicygym.analysis.tables.table import Column, Number, Table, format_tables
 from evopolicygym.core.errors import UnknownName
+from made_up import IN_ANOTHER_PROCESS
 from records_of_runs import changed, real_document, write, write_many
 from shell import ESCAPE, Shell
+
+pytestmark = pytest.mark.made_up
 
 HOSTILE = "\x1b[2J<script>alert(1)</script>[red]x[/red]|_$&%\\input{x}"
 TABLE = Table(
@@ -33,6 +36,7 @@ class Refusing:
             raise ImportError(f"{{name}} is not to be had")
 
 sys.meta_path.insert(0, Refusing())
+{IN_ANOTHER_PROCESS}
 import json
 from evopolicygym.cli.main import main
 for words in json.loads(sys.argv[1]):

@@ -10,7 +10,7 @@ import pytest
 import evopolicygym
 from evopolicygym.analysis.ranking.comparability import SPLIT_BY, TableFilter, comparable
 from evopolicygym.analysis.ranking.score_table import score_table
-from evopolicygym.analysis.results import RunResult, load_result
+from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import CloseReason
@@ -25,10 +25,13 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.runs.config import resolve_run_config
 from fakes import FakeExecutor, opening
+from made_up import load_result
 from played_runs import PlayedRun
 from players import GOOD
 from records_of_runs import changed, real_document, write
 from shell import Shell
+
+pytestmark = pytest.mark.made_up
 
 CHOSEN: dict[str, Any] = {
     "text": "terse",

@@ -18,6 +18,8 @@ from whole_runs import state_kept_in
 
 JUDGE = Path(evopolicygym.__file__).parent / "runs" / "workspace_template" / "judge"
 
+pytestmark = pytest.mark.made_up
+
 
 def test_entries_that_are_not_compared_don_t_matter(tmp_path: Path) -> None:
     """Runs of a third entry with another budget make no two others incomparable."""

@@ -18,8 +18,8 @@ from evopolicygym.core.errors import SandboxError, UsageError
 from evopolicygym.core.event import Event as RunEvent
 from evopolicygym.core.event import RunClosed, RunStatus
 from evopolicygym.core.run import RunState
-from evopolicygym.runs import turns
 from evopolicygym.records.verify import findings
+from evopolicygym.runs import turns
 from evopolicygym.sandbox import cgroup, limits
 from fakes import OpenRun, RunMaker
 

@@ -22,11 +22,11 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunFinished, RunOpened, RunStatus, RunStopped, StopReason
 from evopolicygym.core.run import Stage
 from evopolicygym.records import journal
+from evopolicygym.records.experiment import Experiment
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs import turns
-from evopolicygym.records.experiment import Experiment
 from evopolicygym.runs.run import job_builder
 from fakes import SECRET, guard_beside, opening
 from moments import WatchedDisk, lived, played_on

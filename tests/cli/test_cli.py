@@ -233,7 +233,8 @@ def test_show_in_json(shell: Shell, run: PlayedRun) -> None:
     """With --json a run's document is printed, with where it lies and what is told besides."""
     found = shell.json("show", run.paths.root)
     written = json.loads(run.paths.document.read_text(encoding="utf-8"))
-    besides = {"being_played": False, "candidates": 4, "distinct_checkpoints": 3, "first_reached_submission": 3}
+    besides = {"record": found["record"], "unchecked": found["unchecked"]}
+    besides |= {"being_played": False, "candidates": 4, "distinct_checkpoints": 3, "first_reached_submission": 3}
     besides |= {"random_play": None, "experiment_name": "default", "selection_optimism": found["selection_optimism"]}
 
     assert {"run": str(run.paths.root), **written, **besides} == found
@@ -274,12 +275,12 @@ def test_verify_for_a_person(shell: Shell, run: PlayedRun) -> None:
 
 
 def test_verify_of_a_changed_record(shell: Shell, run: PlayedRun, tmp_path: Path) -> None:
-    """A record that was changed exits with 1 and names what."""
+    """A record whose event log was changed can't be read: exit code 3, as any other verb has it."""
     content = run.paths.journal.read_bytes()
     (tmp_path / "journal.jsonl").write_bytes(content.replace(b'"seed":0', b'"seed":1', 1))
     left = shell("verify", tmp_path)
 
-    assert left.code == 1
+    assert left.code == 3
     assert re.search(r"FAILED +journal", left.out)
     assert left.out.splitlines()[-1].startswith("FAILED: journal")
 

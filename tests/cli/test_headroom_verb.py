@@ -10,6 +10,8 @@ import pytest
 from records_of_runs import changed, real_document, write
 from shell import Shell
 
+pytestmark = pytest.mark.made_up
+
 SHIPPED = "paper,references,baselines,published"
 
 

@@ -12,6 +12,8 @@ from evopolicygym.core.finding import Item
 from records_of_runs import changed, real_document, write
 from shell import Shell
 
+pytestmark = pytest.mark.made_up
+
 
 def test_shipped_runs_are_enough(shell: Shell) -> None:
     """Without runs of one's own, shipped ones say what tasks take: in a table, as CSV and as JSON."""

@@ -12,10 +12,12 @@ from evopolicygym.analysis.tables.table import Number, cell_text
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.text import decimals, number, plus_minus
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.writer import RunWriter
 from evopolicygym.records.verify import findings
+from evopolicygym.records.writer import RunWriter
 from fakes import TIME, held_out, opening, submitted, task, validated
 from shell import Shell
+
+pytestmark = pytest.mark.made_up
 
 SHOWN = [
     ((0.9871, None), 4), ((0.98713, 0.00021), 5), ((-98.2214, 3.84), 2), ((4095.3, 39.2), 2), ((0.0, 0.0), 2),

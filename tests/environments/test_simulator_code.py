@@ -31,6 +31,8 @@ from places import SUPPORT
 from records_of_runs import changed, real_document, write
 from whole_runs import config, played
 
+pytestmark = pytest.mark.made_up
+
 OWN = SUPPORT / "own_environments"
 CHANGED = "ARRIVES, PAYS = 1.0, -2.0\n"
 

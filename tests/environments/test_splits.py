@@ -116,7 +116,8 @@ def test_the_releases_own_files_are_taken(tmp_path: Path, environment: str, name
     folder = release(tmp_path / name, name)
     task = Task(catalog.load(environment), BudgetRule(1), validation_cases=64, held_out_cases=256)
     owner = experiment.begin(tmp_path / "runs", "default")
-    cases = experiment.keep_cases(owner, folder if beside else tmp_path, task)
+    cases = read_directory(folder if beside else tmp_path, environment, task.environment.id)
+    experiment.keep_cases(owner, cases, folder, task)
 
     assert cases.environment == environment
     assert [len(cases.seeds[split]) for split in Split] == [1024, 64, 256]

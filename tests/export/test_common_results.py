@@ -15,7 +15,10 @@ from evopolicygym.core.task import TaskText
 from evopolicygym.export.exporters import export
 from exported import recorded
 from fakes import opening, whole_run
+from made_up import opened
 from places import ROOT
+
+pytestmark = pytest.mark.made_up
 
 VALIDATOR = ROOT / ".harbor" / "bin" / "every_eval_ever"
 
@@ -46,7 +49,7 @@ def runs(tmp_path: Path) -> list[Path]:
 
 def test_every_eval_ever(runs: list[Path], tmp_path: Path) -> None:
     """Runs are put together where agent and settings agree; a single run's error is over its cases."""
-    result = export("every-eval-ever", runs, tmp_path / "out")
+    result = export("every-eval-ever", opened(*runs), tmp_path / "out")
     found: dict[str, list[dict[str, Any]]] = {}
     for record in records(tmp_path / "out"):
         found.setdefault(record["model_info"]["id"], []).append(record)
@@ -63,7 +66,7 @@ def test_every_eval_ever(runs: list[Path], tmp_path: Path) -> None:
 def test_the_same_runs_have_the_same_file(runs: list[Path], tmp_path: Path) -> None:
     """A record's name comes from what is in it."""
     for place in ("first", "second"):
-        export("every_eval_ever", runs, tmp_path / place)
+        export("every_eval_ever", opened(*runs), tmp_path / place)
     first, second = (sorted(path.name for path in (tmp_path / place).rglob("*.json")) for place in ("first", "second"))
 
     assert first == second
@@ -71,7 +74,7 @@ def test_the_same_runs_have_the_same_file(runs: list[Path], tmp_path: Path) -> N
 
 def test_hf_eval_results(runs: list[Path], tmp_path: Path) -> None:
     """An agent's settings have a file each; one that asks no model has none."""
-    result = export("hf-eval-results", runs, tmp_path / "out")
+    result = export("hf-eval-results", opened(*runs), tmp_path / "out")
     files = sorted(path for path in (tmp_path / "out").rglob("*.yaml"))
     entries = [entry for path in files for entry in yaml.safe_load(path.read_text(encoding="utf-8"))]
 
@@ -90,7 +93,7 @@ def test_the_owner_takes_the_records(source: str, runs: list[Path], tmp_path: Pa
     if not VALIDATOR.is_file():
         pytest.skip("make harbor installs the validator")
     roots = runs if source == "made" else sorted(path.parent for path in ROOT.glob("results/references/**/run.json"))
-    export("every-eval-ever", roots, tmp_path / "out")
+    export("every-eval-ever", opened(*roots), tmp_path / "out")
     files = [str(path) for path in (tmp_path / "out").rglob("*.json")]
     done = subprocess.run(
         [VALIDATOR, "validate", "--format", "json", *files], capture_output=True, text=True, cwd=tmp_path, check=False

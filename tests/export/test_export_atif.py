@@ -18,8 +18,11 @@ from evopolicygym.export.exporters import ExportResult, export
 from evopolicygym.records.transcripts import READERS, UNREADABLE
 from exported import recorded
 from fakes import opening, submitted
+from made_up import opened
 from places import ROOT, SUPPORT
 from shell import Shell
+
+pytestmark = pytest.mark.made_up
 
 HARBOR = ROOT / ".harbor" / "bin" / "python"
 TRANSCRIPTS = SUPPORT / "transcripts"
@@ -40,7 +43,7 @@ def run_of(place: Path, agent: str, transcript: bytes | None = None) -> Path:
 
 def exported(root: Path, place: Path) -> tuple[ExportResult, dict[str, Any]]:
     """Return what an export says, and the one trajectory that it has written, which keeps the rules."""
-    result = export("atif", [root], place / "out")
+    result = export("atif", opened(root), place / "out")
     (one,) = result.written
     text = one.path.read_text(encoding="utf-8")
     TrajectoryRules.model_validate_json(text)
@@ -112,7 +115,7 @@ def test_harbor_itself_takes_them(tmp_path: Path) -> None:
     """Its own validator finds nothing amiss in the trajectory of any tool."""
     for agent in TOLD:
         root = run_of(tmp_path / agent, agent, (TRANSCRIPTS / f"{agent}.log").read_bytes())
-        (one,) = export("atif", [root], tmp_path / "out" / agent).written
+        (one,) = export("atif", opened(root), tmp_path / "out" / agent).written
         line = [str(HARBOR), "-m", "harbor.utils.trajectory_validator", str(one.path)]
         done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
 
@@ -149,7 +152,7 @@ def test_every_agent_has_a_reader_or_a_reason() -> None:
 @pytest.mark.parametrize("agent", sorted(UNREADABLE))
 def test_agents_without_a_reader_are_left_out(agent: str, tmp_path: Path) -> None:
     """A note says why, and nothing is written."""
-    result = export("atif", [run_of(tmp_path, agent, b"some words\n")], tmp_path / "out")
+    result = export("atif", opened(run_of(tmp_path, agent, b"some words\n")), tmp_path / "out")
 
     assert result.written == []
     assert [("run-of-" + agent in note, UNREADABLE[agent] in note) for note in result.notes] == [(True, True)]
@@ -157,7 +160,7 @@ def test_agents_without_a_reader_are_left_out(agent: str, tmp_path: Path) -> Non
 
 def test_a_run_without_a_transcript_is_left_out(tmp_path: Path) -> None:
     """As where somebody sent the record without its logs."""
-    result = export("atif", [run_of(tmp_path, "codex")], tmp_path / "out")
+    result = export("atif", opened(run_of(tmp_path, "codex")), tmp_path / "out")
 
     assert result.written == []
     assert ["run-of-codex" in note for note in result.notes] == [True]

@@ -19,11 +19,14 @@ from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import MissingExtra, RecordError, UnknownName, UsageError
 from evopolicygym.export.exporters import EXPORTERS, export
 from evopolicygym.export.schema import STEPS, TABLES, ColumnSchema, ValueKind, columns
-from evopolicygym.export.tables import Runs, find, load_runs
+from evopolicygym.export.tables import Runs, load_runs
 from exported import fields, film, recorded, small_run
 from fakes import opening, submitted
+from made_up import opened
 from simulators import spec
 from whole_runs import Told, state_kept_in
+
+pytestmark = pytest.mark.made_up
 
 HOSTILE = '=cmd|"/C calc"!A0, ../../..\nnext\r\n\tétoile'
 PEAK = """
@@ -33,7 +36,8 @@ from evopolicygym.export.exporters import EXPORTERS, export
 peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1))
 EXPORTERS.load("parquet")
 before = peak()
-export("parquet", [Path(sys.argv[1])], Path(sys.argv[2]))
+from evopolicygym.records.checked import open_runs
+export("parquet", open_runs([Path(sys.argv[1])]).runs, Path(sys.argv[2]))
 print(peak() - before)
 """
 
@@ -59,7 +63,7 @@ def loaded(runs: Path) -> Runs:
 def parquet_files(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return where their Parquet lies."""
     directory = tmp_path_factory.mktemp("parquet")
-    export("parquet", find([runs]), directory)
+    export("parquet", opened(runs), directory)
     return directory
 
 
@@ -135,7 +139,7 @@ def test_datasets_reads_parquet(loaded: Runs, parquet_files: Path, tmp_path: Pat
 @pytest.mark.parametrize("table", TABLES)
 def test_csv_is_what_the_record_is(loaded: Runs, runs: Path, tmp_path: Path, table: str) -> None:
     """Each cell of a CSV stands for the record's value, numbers bit for bit."""
-    export("csv", find([runs]), tmp_path, [table])
+    export("csv", opened(runs), tmp_path, [table])
     with (tmp_path / f"{table}.csv").open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
     read = {
@@ -165,7 +169,7 @@ def test_failed_episodes_say_why(loaded: Runs) -> None:
 def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
     """A name that is a path, a formula or several lines is one cell, and no file lies where it points to."""
     recorded(tmp_path / "in" / "run", [opening(run_id="../r", agent=AgentConfig(HOSTILE, model="=1+1"))])
-    export(name, find([tmp_path / "in"]), tmp_path / "out" / "deep")
+    export(name, opened(tmp_path / "in"), tmp_path / "out" / "deep")
     read = pd.read_csv if name == "csv" else pd.read_parquet
     frame = read(tmp_path / "out" / "deep" / f"runs.{name}")
 
@@ -177,9 +181,9 @@ def test_nothing_is_overwritten_unasked(runs: Path, tmp_path: Path) -> None:
     """A directory that holds something is refused; with force, an export's files are replaced and others stay."""
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match="--force"):
-        export("csv", find([runs]), tmp_path)
-    export("csv", find([runs]), tmp_path, [STEPS], force=True)
-    export("csv", find([runs]), tmp_path, ["runs"], force=True)
+        export("csv", opened(runs), tmp_path)
+    export("csv", opened(runs), tmp_path, [STEPS], force=True)
+    export("csv", opened(runs), tmp_path, ["runs"], force=True)
 
     assert {"mine.txt", "runs.csv", "state"} >= {path.name for path in tmp_path.iterdir()}
     assert (tmp_path / "mine.txt").read_text() == "mine"
@@ -191,7 +195,7 @@ def test_a_failed_export_leaves_no_file(tmp_path: Path) -> None:
     (paths.train_episode(0, 0) / "trajectory.jsonl").write_text("{")
     for name in ("parquet", "csv"):
         with pytest.raises(RecordError):
-            export(name, find([paths.root]), tmp_path / name, list(TABLES))
+            export(name, opened(paths.root), tmp_path / name, list(TABLES))
 
         assert list((tmp_path / name).iterdir()) == []
 
@@ -199,11 +203,11 @@ def test_a_failed_export_leaves_no_file(tmp_path: Path) -> None:
 def test_what_can_not_be_had_is_refused(runs: Path, tmp_path: Path) -> None:
     """Unknown formats and tables are named with those that there are, and a directory without runs is none."""
     with pytest.raises(UnknownName, match="minari, parquet"):
-        export("xlsx", find([runs]), tmp_path / "a")
+        export("xlsx", opened(runs), tmp_path / "a")
     with pytest.raises(UnknownName, match="steps"):
-        export("csv", find([runs]), tmp_path / "b", ["step"])
+        export("csv", opened(runs), tmp_path / "b", ["step"])
     with pytest.raises(UsageError, match=re.escape(str(tmp_path))):
-        find([tmp_path])
+        opened(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "missing"), [("parquet", "pyarrow"), ("minari", "minari")])
@@ -219,7 +223,7 @@ def test_rows_are_written_group_by_group(tmp_path: Path, monkeypatch: pytest.Mon
     """However long an episode is, no more than a bound of its pictures is in one group of rows."""
     film(tmp_path / "run", 10, 24)  # of 1,728 numbers a picture
     monkeypatch.setattr("evopolicygym.export.formats.parquet.MOST_BYTES", 3 * 24 * 24 * 3 * 8)
-    export("parquet", [tmp_path / "run"], tmp_path / "out", [STEPS])
+    export("parquet", opened(tmp_path / "run"), tmp_path / "out", [STEPS])
     groups = parquet.ParquetFile(tmp_path / "out" / "steps.parquet").metadata
 
     assert [groups.row_group(place).num_rows for place in range(groups.num_row_groups)] == [3, 3, 3, 1]

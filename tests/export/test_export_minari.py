@@ -17,16 +17,19 @@ from evopolicygym.core.spaces import Box, to_schema
 from evopolicygym.environments.spaces import from_gymnasium
 from evopolicygym.export.exporters import export
 from evopolicygym.export.formats.minari import plain, to_gymnasium
-from evopolicygym.export.tables import find, load_runs
+from evopolicygym.export.tables import load_runs
 from evopolicygym.specs import catalog
 from exported import film, recorded, small_run
 from fakes import charged, opening, published, trained
+from made_up import opened
 from simulators import Composite, spec
+
+pytestmark = pytest.mark.made_up
 
 
 def exported(runs: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Export runs and open every data set that Minari finds."""
-    export("minari", find([runs]), to)
+    export("minari", opened(runs), to)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(to))
     return {name: minari.load_dataset(name) for name in minari.list_local_datasets()}
 
@@ -106,7 +109,7 @@ def _again(root: Path, opened: Any) -> None:
 def test_runs_without_steps_are_said_to_have_none(tmp_path: Path) -> None:
     """A run of which nothing can be exported makes no data set, and that is told."""
     recorded(tmp_path / "runs" / "run", [opening()])
-    told = export("minari", find([tmp_path / "runs"]), tmp_path / "out")
+    told = export("minari", opened(tmp_path / "runs"), tmp_path / "out")
 
     assert told.written == []
     assert len(told.notes) == 1
@@ -116,7 +119,7 @@ def test_tables_can_not_be_chosen(tmp_path: Path) -> None:
     """Minari's data sets have no tables, and choosing some is refused."""
     recorded(tmp_path / "runs" / "run", [opening()])
     with pytest.raises(UsageError, match="minari"):
-        export("minari", find([tmp_path / "runs"]), tmp_path / "out", ["runs"])
+        export("minari", opened(tmp_path / "runs"), tmp_path / "out", ["runs"])
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,14 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted
 from evopolicygym.export.schema import TABLES, columns, markdown
 from evopolicygym.export.tables import Runs
-from evopolicygym.records.labels import RunLabels, write_labels
 from evopolicygym.records import experiment
+from evopolicygym.records.labels import RunLabels, write_labels
 from exported import fields, film, recorded
 from fakes import TIME, charged, opening, submitted, trained, whole_run
 from places import ROOT
 from whole_runs import Told, all_seeds, numbers
+
+pytestmark = pytest.mark.made_up
 
 BLOCKED = """
 import sys

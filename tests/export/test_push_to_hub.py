@@ -21,6 +21,8 @@ from no_network import without_network
 from places import SUPPORT
 from shell import Shell
 
+pytestmark = pytest.mark.made_up
+
 EVERY_TABLE = ["episodes.parquet", "runs.parquet", "steps.parquet", "submissions.parquet"]
 PUSH = ("--push-to", "hub:me/runs")
 

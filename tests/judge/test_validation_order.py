@@ -7,8 +7,7 @@ from evopolicygym.core.event import CloseReason, EpisodePlayed, Event, RunClosed
 from evopolicygym.core.run import RunState, fold
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.rollouts import evaluate, finalize
-from evopolicygym.records import journal
-from evopolicygym.records import verify
+from evopolicygym.records import journal, verify
 from fakes import PATIENCE_S, TIME, OpenRun, open_run, opening, submitted
 
 NAN = float("nan")

@@ -20,11 +20,10 @@ from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.records import atomic
+from evopolicygym.records import atomic, verify
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.run_document import run_document
-from evopolicygym.records import verify
 from evopolicygym.runs import turns
 from evopolicygym.runs.turns import TurnMeter
 from fakes import OpenRun, RunMaker

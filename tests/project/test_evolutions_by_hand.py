@@ -5,12 +5,12 @@ import runpy
 import pytest
 from matplotlib.text import Text
 
-from evopolicygym.records.verify import audit
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.drawing.figure import FIGURES
 from evopolicygym.analysis.findings import find
 from evopolicygym.analysis.results import load_results
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.verify import findings
 from places import ROOT
 
 EXAMPLES = ROOT / "results" / "examples" / "outside"
@@ -41,7 +41,7 @@ def test_records_are_whole_but_for_what_was_left_out(task: str) -> None:
     """All is as it was recorded; the hidden episodes' files and the feedback were left out, and that is said."""
     (root,) = (EXAMPLES / task).iterdir()
 
-    assert [one.name for one in audit(root) if not one.ok] == ["evaluation"]
+    assert [one.name for one in findings(root) if not one.ok] == ["evaluation"]
 
 
 def test_a_lineage_shows_the_better_half() -> None:

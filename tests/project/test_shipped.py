@@ -16,9 +16,9 @@ from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.analysis.tables.table import format_tables
 from evopolicygym.cli.main import app
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.verify import findings
 from evopolicygym.runs.preflight import is_pinned
 from evopolicygym.runs.replay import ReplayOptions, replay
-from evopolicygym.records.verify import findings
 from evopolicygym.specs import catalog
 from places import ROOT
 from specs import CORE16

@@ -22,11 +22,11 @@ from places import ROOT
 if not (ROOT / "results").is_dir():
     pytest.skip("the records lie in the repository, and not in the source distribution", allow_module_level=True)
 TABLES = (
-    "leaderboard results/baselines results/references --with paper --format csv",
+    "leaderboard results/references --with paper,baselines --format csv",
     "leaderboard --with paper,references,baselines,anchors --format csv",
-    "leaderboard results/baselines --per-task --format csv",
+    "leaderboard --with baselines --per-task --format csv",
     "diagnose results/baselines results/references --format csv",
-    "compare results/baselines/tuner results/baselines/random_search --json",
+    "compare tuner random_search --with baselines --json",
 )
 """Commands that print tables of what ships."""
 PROSE = {"title", "notes"}
@@ -84,7 +84,7 @@ def test_tables_have_the_numbers_that_they_had(command: str, snapshot: SnapshotA
 
 def test_exports_have_the_columns_that_they_had(snapshot: SnapshotAssertion, tmp_path: Path) -> None:
     """Every run has its score, and each column holds what it held; a digest is that of a column."""
-    printed(f"export csv results/baselines results/references -o {tmp_path}")
+    printed(f"export csv results/references -o {tmp_path}")
     found = {}
     for path in sorted(tmp_path.glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:

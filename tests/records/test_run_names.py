@@ -69,12 +69,13 @@ def test_a_path_overrides_an_id(shell: Shell, runs: Path) -> None:
 
 
 def test_a_run_that_has_only_its_document(shell: Shell, runs: Path) -> None:
-    """A run of which only run.json was kept is known by its id too, and a verb that needs more says what it lacks."""
+    """A directory with a run.json alone is no run, and a verb says what it lacks."""
     root = runs / BELOW[NEW] / NEW
     (root / "journal.jsonl").rename(root / "run.json")
-    left = shell("show", "latest")
+    left = shell("show", root)
 
     assert (left.code, NEW in left.err, "journal.jsonl" in left.err) == (2, True, True)
+    assert NEW not in shell("show", "latest").err
 
 
 @pytest.mark.parametrize("verb", ["show", "resume", "verify", "film", "diagnose", "post-hoc", "view", "leaderboard"])

@@ -150,7 +150,14 @@ def test_a_row_has_every_column_that_tables_have_of_a_run(tmp_path: Path, docume
     """What is exported of a run is in its row, but for the name of its experiment, which its directory has."""
     row = summary(document).row()
 
-    assert {column.name for column in columns(RunRow)} - row.keys() == {"experiment", "name", "tags", "note"}
+    assert {column.name for column in columns(RunRow)} - row.keys() == {
+        "experiment",
+        "name",
+        "tags",
+        "note",
+        "record",
+        "unchecked",
+    }
     assert row == summary_of(read_run(tmp_path / "real")).row()
     assert (row["run"], row["spent"]) == (document["run_id"], document["budget"]["spent"])
 

@@ -16,9 +16,9 @@ from evopolicygym.core.run import fold
 from evopolicygym.core.score import estimate
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.verify import findings
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.replay import ReplayOptions, replay
-from evopolicygym.records.verify import findings
 from played_runs import PlayedRun
 from removal import remove
 from whole_runs import events

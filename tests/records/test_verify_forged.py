@@ -21,15 +21,15 @@ from evopolicygym.core.event import (
 )
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, after
+from evopolicygym.records.experiment import LEDGER_FILE
 from evopolicygym.records.feedback import feedback_sha256, log_sha256
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rollback_guard import FINDING
 from evopolicygym.records.run_document import document_text
-from evopolicygym.records.experiment import LEDGER_FILE
-from evopolicygym.runs.replay import ReplayOptions, open_replay
 from evopolicygym.records.verify import findings
+from evopolicygym.runs.replay import ReplayOptions, open_replay
 from played_runs import PlayedRun
 from whole_runs import events
 

@@ -10,8 +10,8 @@ from evopolicygym.core.event import PostHocPlayed, RunOpened
 from evopolicygym.core.run import after
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs.replay import ReplayOptions, play_post_hoc
 from evopolicygym.records.verify import findings
+from evopolicygym.runs.replay import ReplayOptions, play_post_hoc
 from fakes import TIME, whole_run
 from played_runs import PlayedRun
 

@@ -18,9 +18,12 @@ from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.report.contents import FORM, ORDER
 from evopolicygym.report.tables import tables
+from made_up import IN_ANOTHER_PROCESS
 from reported import ENTRIES, write_reported
 from viewed import documents_within, kept_documents
 from whole_runs import config, played, state_kept_in
+
+pytestmark = pytest.mark.made_up
 
 WITHOUT_MATPLOTLIB = """
 import sys
@@ -31,9 +34,10 @@ class Absent:
             raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
 
 sys.meta_path.insert(0, Absent())
+@
 from evopolicygym.cli.main import main
 main()
-"""
+""".replace("@", IN_ANOTHER_PROCESS)
 """The program, where matplotlib is not installed."""
 LINK = re.compile(r"\]\(([^)]+)\)")
 

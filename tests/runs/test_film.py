@@ -16,9 +16,9 @@ from evopolicygym.cli.main import app, main
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.records import verify
 from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records import verify
 from evopolicygym.runs.film import FilmOptions, MadeFilm, films
 from evopolicygym.runs.replay import ReplayOptions
 from exported import recorded, small_run

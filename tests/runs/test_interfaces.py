@@ -16,8 +16,8 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, 
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import SubmissionPublished
 from evopolicygym.core.task import BudgetRule, Task, TaskInterface
-from evopolicygym.records.reader import read_run
 from evopolicygym.records import experiment
+from evopolicygym.records.reader import read_run
 from evopolicygym.runs.config import RunConfig, resolve_run_config
 from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import job_builder, play, resume

@@ -16,9 +16,9 @@ from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.event import AgentStarted, CloseReason, Event, SubmissionPublished
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import BudgetRule
+from evopolicygym.records.verify import findings
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.records.verify import findings
 from model_proxies import VARIABLE
 from neutral_models import agent
 from players import GOOD

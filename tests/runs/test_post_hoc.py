@@ -12,10 +12,10 @@ from evopolicygym.cli.main import app
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.score import estimate
+from evopolicygym.records import verify
 from evopolicygym.records.atomic import lock_file
 from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
-from evopolicygym.records import verify
 from evopolicygym.runs.replay import ReplayOptions, missing_post_hoc, play_post_hoc
 from played_runs import PlayedRun
 from whole_runs import HELD_OUT, config, played

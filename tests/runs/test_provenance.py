@@ -12,15 +12,15 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.run import Stage
 from evopolicygym.core.task import Limits, Task
 from evopolicygym.environments.derived import pack_spec
+from evopolicygym.records import experiment
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.verify import findings
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.zygote import create_worker_dir, install_checkpoint
-from evopolicygym.records import experiment
 from evopolicygym.runs.preflight import check_simulator
 from evopolicygym.runs.replay import ReplayOptions, play_post_hoc, replay
 from evopolicygym.runs.run import resume
-from evopolicygym.records.verify import findings
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.specs import catalog, pack_catalog

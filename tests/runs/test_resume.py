@@ -20,12 +20,11 @@ from evopolicygym.core.event import AgentStarted, EpisodePlayed, RunResumed, Sub
 from evopolicygym.core.rollout import ExecutorInfo
 from evopolicygym.core.run import RunState, Stage, fold
 from evopolicygym.judge.rollouts import finalize
-from evopolicygym.records import journal
+from evopolicygym.records import journal, verify
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import run as runs
-from evopolicygym.records import verify
 from evopolicygym.runs.run import resume
 from fakes import open_run
 from places import SUPPORT

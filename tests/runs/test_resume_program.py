@@ -9,7 +9,6 @@ import pytest
 import evopolicygym
 from evopolicygym.agents.base import make
 from evopolicygym.agents.kit.session import FunctionAgent
-from evopolicygym.records.verify import audit
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import UsageError
@@ -18,6 +17,7 @@ from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import decode, document_text
+from evopolicygym.records.verify import findings
 from evopolicygym.runs.preflight import agent_sha256, check_program, program_sha256
 from evopolicygym.runs.run import resume
 from fakes import TIME, opening
@@ -86,7 +86,7 @@ def test_the_record_shows_a_changed_program(tmp_path: Path) -> None:
     root = lay(tmp_path / "run", [opened, *changes])
 
     assert [one.program_sha256[0] for one in decode(document_text(RunPaths(root))).program_changes] == ["b", "c"]
-    assert len([one for one in audit(root) if one.name == "agent's program"]) == 2
+    assert len([one for one in findings(root) if one.name == "agent's program"]) == 2
 
 
 def test_a_changed_function_is_refused_and_then_recorded(tmp_path: Path) -> None:

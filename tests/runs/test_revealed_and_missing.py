@@ -10,8 +10,8 @@ import pytest
 import evopolicygym
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.cases import SplitSource
-from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.experiment import REVEALED_FILE, ledger_of, reveal
+from evopolicygym.records.paths import RunPaths
 from whole_runs import config, played, state_kept_in
 
 

@@ -12,12 +12,11 @@ import pytest
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.records import atomic
+from evopolicygym.records import atomic, verify
 from evopolicygym.records.atomic import Disk
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs
 from evopolicygym.records.rollback_guard import DATABASE, FINDING, is_own_run
-from evopolicygym.records import verify
 from evopolicygym.runs import run
 from played_runs import PlayedRun
 from shell import Shell

@@ -22,8 +22,8 @@ from evopolicygym.core.event import (
 from evopolicygym.core.run import RunState, fold
 from evopolicygym.core.score import estimate
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.records.run_document import run_document
 from evopolicygym.records import experiment, verify
+from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
 from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import play, resume

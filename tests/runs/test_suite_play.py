@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from evopolicygym.core.event import EpisodePlayed, RunStopped, StopReason
+from evopolicygym.records import verify
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs
-from evopolicygym.records import verify
 from evopolicygym.runs.suites.document import suite_lock
 from evopolicygym.runs.suites.play import ProcessStarted, Suite, Update
 from evopolicygym.runs.suites.records import PlannedRunVerdict, find_results

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import EXPERIMENT_FILE, find_runs, read_run
 from evopolicygym.records import verify
 from evopolicygym.records.experiment import SECRET_FILE_VARIABLE, SECRET_VARIABLE, accept_secret, begin, share_secret
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import EXPERIMENT_FILE, find_runs, read_run
 from evopolicygym.runs.suites.document import SUITE_FILE, suite_lock
 from evopolicygym.runs.suites.gather import GatheredSuite, gather
 from evopolicygym.runs.suites.play import play_suite, prepare_suite

@@ -8,7 +8,6 @@ import pytest
 
 from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, comparable, differences
 from evopolicygym.analysis.ranking.known_scale import KnownScores, known_scale
-from evopolicygym.analysis.results import load_result
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive, world_seed
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.event import EpisodePlayed, Event
@@ -25,7 +24,9 @@ from evopolicygym.runs.environment import resolve_world
 from evopolicygym.runs.replay import ReplayedCase, ReplayOptions, replay
 from evopolicygym.runs.run import play, resume
 from evopolicygym.specs import catalog
-from evopolicygym.specs.catalog import game_of, spec_sha256
+from evopolicygym.specs.catalog import spec_sha256
+from evopolicygym.specs.games import game_of
+from made_up import load_result
 from whole_runs import Told, config, played, state_kept_in
 
 WORLD = decode_world(

@@ -12,8 +12,8 @@ from evopolicygym.checks.inspection import files_containing
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.model_proxy.formats import ApiFormat
-from evopolicygym.records.reader import read_run
 from evopolicygym.records import experiment
+from evopolicygym.records.reader import read_run
 from model_proxies import REAL_KEY, VARIABLE
 from tool_runs import EDIT, found, needs
 from whole_runs import HELD_OUT, VALIDATION, config, played

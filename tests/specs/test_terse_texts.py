@@ -15,7 +15,7 @@ from evopolicygym.core.task import EnvironmentSpec, Task, TaskText
 from evopolicygym.environments.environment import Environment
 from evopolicygym.judge.task_text import task_text
 from evopolicygym.specs import catalog
-from evopolicygym.specs.catalog import game_of
+from evopolicygym.specs.games import game_of
 from fakes import opening
 from specs import CARTPOLE, each_family, every
 from terse_texts import said_too_much

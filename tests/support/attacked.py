@@ -26,12 +26,12 @@ from evopolicygym.core.task import EnvironmentSpec, Limits
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
+from evopolicygym.records import experiment
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.records import experiment
 from evopolicygym.runs import run, workspace
 from evopolicygym.sandbox.levels import choose
 from fakes import PATIENCE_S

@@ -5,7 +5,7 @@ Uniform random scores 0. Of ten episodes it spends 2 on ``a``, 2 on ``b``, 1 on 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,14 @@ from evopolicygym.core.task import Anchor, BudgetRule, EnvironmentSpec, Task
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.writer import RunWriter
+from evopolicygym.specs import catalog
 from fakes import TIME, TOY, episode, held_out, opening, published, validated
 
 FROM_NOTHING = replace(TOY, random_anchor=Anchor(0.0, 0.0, 256))
 """The toy, on which uniform random scores 0."""
 ACROBOT: dict[str, Any] = {
-    "name": "acrobot", "id": "Acrobot-v1", "max_steps": 500, "success": None, "random_anchor": Anchor(-500.0, 1.0, 256),
-}  # fmt: skip
+    field.name: getattr(catalog.load("acrobot"), field.name) for field in fields(EnvironmentSpec)
+} | {"random_anchor": Anchor(-500.0, 1.0, 256)}
 """What makes a spec one that has published scores."""
 BUNDLES: Mapping[str, Files] = {
     "a": {"policy.py": "import numpy\nimport planner\n\nGAIN = 1\n", "planner.py": "def plan(x):\n    return x\n"},

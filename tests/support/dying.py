@@ -17,11 +17,11 @@ from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.rollouts import finalize
 from evopolicygym.judge.session import JudgeSession
+from evopolicygym.records.experiment import Experiment
 from evopolicygym.records.journal import read
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs import run as runs
-from evopolicygym.records.experiment import Experiment
 from evopolicygym.runs.run import play
 from fakes import PATIENCE_S, SECRET, FakeExecutor, guard_beside, open_run, opening, task
 from whole_runs import config

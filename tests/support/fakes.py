@@ -47,6 +47,7 @@ from evopolicygym.records.rollback_guard import RollbackGuard
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
+from evopolicygym.specs.catalog import spec_sha256
 
 SECRET = bytes(range(32))
 TIME = "2026-01-01T00:00:00.000Z"
@@ -177,12 +178,13 @@ def opening(**changes: Any) -> RunOpened:
         experiment="experiment",
         commitment=cases.commitment(case_set, cases.salt(SECRET, "toy")),
         versions=GROUNDS.versions,
-        spec_sha256="00" * 32,
+        spec_sha256="",
         isolation="none",
         observation_schema=GROUNDS.observation_schema,
         action_schema=GROUNDS.action_schema,
     )
-    return replace(opened, **changes)
+    opened = replace(opened, **changes)
+    return opened if opened.spec_sha256 else replace(opened, spec_sha256=spec_sha256(opened.task.environment))
 
 
 def charged(index: int, count: int = 2, checkpoint: str = "a", key: str = "") -> SubmissionCharged:

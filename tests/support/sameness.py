@@ -16,10 +16,10 @@ from evopolicygym.core.event import (
     RunStopped,
 )
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.records import verify
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rollback_guard import Mark
-from evopolicygym.records import verify
 from fakes import guard_beside
 from whole_runs import events
 

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from diagnosed import known_run, recorded
+from diagnosed import FROM_NOTHING, known_run, recorded
 from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -26,6 +27,8 @@ from evopolicygym.viewer.site.document_cache import (
 )
 from evopolicygym.viewer.site.pages import FORM, Pages, clear_pages, write_pages, write_single_file
 from viewed import documents_within, hostile_run, kept_documents, real_runs
+
+pytestmark = pytest.mark.made_up
 
 
 @pytest.fixture
@@ -217,10 +220,8 @@ def test_a_task_s_name_leads_nowhere_else(runs: Path, tmp_path: Path) -> None:
     """Tasks that are named as a path or as markup have no file elsewhere, and end nothing in the page."""
     names = {"one": "../../x", "two": 'x"><script>'}
     for run, name in names.items():
-        document = runs / run / "run.json"
-        told = json.loads(document.read_text())
-        told["task"]["environment"]["name"] = name
-        document.write_text(json.dumps(told))
+        shutil.rmtree(runs / run)
+        recorded(runs / run, known_run(replace(FROM_NOTHING, name=name)))
     write_pages(tmp_path / "out" / "pages", Pages([runs]))
     page = (tmp_path / "out" / "pages" / "index.html").read_text()
 

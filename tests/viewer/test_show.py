@@ -4,15 +4,20 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.export.tables import load_runs
+from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.viewer.documents.overview import RunPlace
 from evopolicygym.viewer.documents.run import run_bundle
 from fakes import TIME, charged, held_out, opening, published, submitted, validated
 from shell import Shell
+
+pytestmark = pytest.mark.made_up
 
 REFUSED = replace(
     published(0, SubmissionStatus.INIT_ERROR), error=LoadError(SubmissionStatus.INIT_ERROR, "ValueError: no room")
@@ -60,7 +65,9 @@ def test_a_checkpoint_that_was_reached_before(shell: Shell, tmp_path: Path) -> N
     """The latest of equal checkpoints is selected; where it was first reached, and how many differ, stands beside."""
     recorded(tmp_path / "run", FINISHED).close()
     printed, as_json = shell.printed("show", tmp_path / "run"), shell.json("show", tmp_path / "run")
-    page = run_bundle(RunPlace("run", tmp_path / "run", "run"), read_run(tmp_path / "run"))
+    page = run_bundle(
+        RunPlace("run", tmp_path / "run", "run"), look_at_run(tmp_path / "run"), read_run(tmp_path / "run")
+    )
     (row,) = load_runs(tmp_path / "run").runs
 
     (line,) = (line for line in printed.splitlines() if "submission 3" in line)

@@ -20,6 +20,8 @@ from viewed import hostile_run, real_runs
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.made_up
+
 
 @pytest.fixture(scope="module")
 def played(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedViewer, str, str]]:

@@ -4,21 +4,20 @@ import json
 import math
 import os
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
-from diagnosed import BUNDLES, known_run, recorded
+from diagnosed import BUNDLES, closing, known_run, recorded
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.event import RunOpened
+from evopolicygym.core.event import RunClosed, RunOpened
 from evopolicygym.core.places import state_directory
-from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.records import atomic
+from evopolicygym.records.checked import CheckedRun, look_at_run, open_run
 from evopolicygym.records.labels import RunLabels, write_labels
-from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import SHARED_MARK, read_run
-from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.trajectories import Step
 from evopolicygym.viewer.documents import change, documents, episode, step_columns
 from evopolicygym.viewer.documents.change import file_diff
@@ -33,10 +32,13 @@ from evopolicygym.viewer.documents.transcript import page_of, transcript_index, 
 from evopolicygym.viewer.site.pages import block, document_script, shell
 from viewed import HOSTILE, known, write_film
 
+pytestmark = pytest.mark.made_up
+
 
 def test_a_run_on_its_time_line(tmp_path: Path) -> None:
     """Each submission stands where its episodes end, with its edit, its worth, and whether it was a new best."""
-    run = run_bundle(*known(tmp_path))
+    place, record = known(tmp_path)
+    run = run_bundle(place, look_at_run(place.root), record)
     submissions = run["submissions"]
 
     assert [one["spent"] for one in submissions] == [2, 4, 5, 8, 10]
@@ -59,7 +61,7 @@ def test_a_run_on_its_time_line(tmp_path: Path) -> None:
 def test_a_run_in_short(tmp_path: Path) -> None:
     """A list of runs tells the score and usage; the curve has a point wherever the best grows, and its end."""
     place, _ = known(tmp_path)
-    short = overview(place, read_summary(place.paths))
+    short = overview(place, look_at_run(place.root))
 
     assert short["curve"] == [[2, 2.0], [8, 6.0], [10, 6.0]]
     assert (short["score"], short["tokens"], short["cost"], short["returns"]) == (5.0, 1000.0, 0.5, [4.0, 5.0, 6.0])
@@ -80,7 +82,7 @@ def test_labels_are_listed_when_they_are_given(tmp_path: Path) -> None:
 def test_an_experiment_of_two_entries(tmp_path: Path) -> None:
     """Its cells have means over runs, what is missing against the most repeats, and options by whether they differ."""
     place, _ = known(tmp_path)
-    short = overview(place, read_summary(place.paths), "tuning")
+    short = overview(place, replace(look_at_run(place.root), experiment_name="tuning"))
     other = short | {"id": "b", "score": 8.0}
     fewer = short | {"id": "c", "entry": "z", "options": short["options"] | {"effort": "high"}}
     bundle = experiment_bundle(short["experiment"], [short, other, fewer, short | {"experiment": "another"}])
@@ -126,11 +128,11 @@ def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         recorded(tmp_path / "runs" / name, known_run())
     reads = list[Path]()
 
-    def read(paths: RunPaths) -> RunSummary:
-        reads.append(paths.root)
-        return read_summary(paths)
+    def read(root: Path) -> CheckedRun:
+        reads.append(root)
+        return open_run(root)
 
-    monkeypatch.setattr(documents, "read_summary", read)
+    monkeypatch.setattr(documents, "open_run", read)
     made = Documents(RunIndex([tmp_path / "runs"]))
     listed = json.loads(made.document("runs"))["runs"]
     entries = json.loads(made.document("suite"))
@@ -308,11 +310,10 @@ def test_use_between_submissions() -> None:
 def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
     """On the same cases the differences are paired: (4, 5, 6) less (1, 3, 5) is 2 on average."""
     place, record = known(tmp_path)
-    document = json.loads(record.paths.document.read_text())
-    document["outcome"] |= {"held_out_returns": [1.0, 3.0, 5.0], "score": 3.0}
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "run.json").write_text(json.dumps(document))
+    beginning = list(takewhile(lambda event: not isinstance(event, RunClosed), record.events))
+    recorded(
+        tmp_path / "other", closing(beginning, {"a": [1.0, 3.0], "b": [0.0, 2.0], "d": [5.0, 7.0]}, [1.0, 3.0, 5.0])
+    )
     library = Documents(RunIndex([tmp_path]))
     ids = {one.root.name: one.id for one in library.index.places().values()}
     told = json.loads(library.document(f"compare/{ids['known']}/{ids['other']}"))
@@ -320,22 +321,6 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
     assert ids["known"] == place.id
     assert (told["difference"]["mean"], told["difference"]["paired"]) == (2.0, True)
     assert told["pairs"] == [[4.0, 1.0], [5.0, 3.0], [6.0, 5.0]]
-
-
-def test_a_run_that_is_a_document_alone(tmp_path: Path) -> None:
-    """Without a journal a run's page has its submissions and its score from run.json, as the journal tells them."""
-    place, record = known(tmp_path)
-    library = Documents(RunIndex([tmp_path]))
-    whole = json.loads(library.document(f"run/{place.id}"))
-    record.paths.journal.unlink()
-    alone = json.loads(library.document(f"run/{place.id}"))
-    same = ("index", "status", "from", "spent", "n_episodes", "train", "best", "checkpoint", "selected", "same_as")
-
-    assert [[one[name] for name in same] for one in alone["submissions"]] == [
-        [one[name] for name in same] for one in whole["submissions"]
-    ]
-    assert (alone["score"], alone["has_journal"], whole["has_journal"]) == (whole["score"], False, True)
-    assert json.loads(library.document(f"run/{place.id}/edits")) == {"edits": []}
 
 
 def test_a_run_that_no_process_plays(tmp_path: Path) -> None:
@@ -408,7 +393,7 @@ def test_a_record_that_is_broken_is_told_of(tmp_path: Path) -> None:
     told = json.loads(Documents(RunIndex([tmp_path])).document("runs"))
 
     assert (len(told["runs"]), len(told["problems"])) == (1, 1)
-    assert "not JSON" in told["problems"][0]["reason"]
+    assert "journal.jsonl" in told["problems"][0]["reason"]
 
 
 def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,10 +413,10 @@ def test_live_records_are_read(tmp_path: Path) -> None:
     lines = record.paths.journal.read_bytes().splitlines(keepends=True)
     record.paths.journal.write_bytes(b"".join(lines[:7]))
     record.paths.document.unlink()
-    told = run_bundle(place, read_run(place.root))
+    told = run_bundle(place, look_at_run(place.root), read_run(place.root))
 
     assert (told["stage"], told["score"], len(told["submissions"])) == ("open", None, 2)
-    assert overview(place, read_summary(place.paths))["stage"] == "open"
+    assert overview(place, look_at_run(place.root))["stage"] == "open"
     assert replace(place, shown="x").stamp() == place.stamp()
 
 
@@ -465,12 +450,12 @@ def test_scans_take_a_tenth_of_the_time(tmp_path: Path, monkeypatch: pytest.Monk
     """A list of runs that takes 3 seconds to find is kept for 30, a quick one for a second."""
     now, scans = [0.0], list[float]()
 
-    def find(top: Path, _: object) -> list[Path]:
+    def find(top: Path) -> list[Path]:
         scans.append(now[0])
         now[0] += 3.0 if len(scans) < 3 else 0.0
         return [top]
 
-    monkeypatch.setattr("evopolicygym.viewer.documents.overview.find_runs", find)
+    monkeypatch.setattr("evopolicygym.viewer.documents.overview.scan", find)
     monkeypatch.setattr("evopolicygym.viewer.documents.overview.time.monotonic", lambda: now[0])
     index = RunIndex([tmp_path])
     for later in (0.0, 29.0, 2.0, 31.0, 0.5, 1.0):

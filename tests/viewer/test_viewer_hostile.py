@@ -17,6 +17,8 @@ from viewed import Answer, asked
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.made_up
+
 EPISODES = ("train-0-0", "held_out-0")
 DOCUMENTS = (
     "", "/edits", "/pulse", "/transcript/0", *(f"/submission/{index}" for index in range(3)), "/source/1",

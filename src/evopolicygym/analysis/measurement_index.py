@@ -1,7 +1,8 @@
 """What diagnostics measured of runs, kept between processes in ``$XDG_CACHE_HOME/evopolicygym/measurements.sqlite3``.
 
 A cache that anyone may remove at any time. An entry is used only while every file that it was measured from, the code
-of this package and the version of Python are the same (``records/file_stamps.py``). An index that is damaged, or can't be read or written, is no error:
+of this package and the version of Python are the same (``records/file_stamps.py``).
+An index that is damaged, or can't be read or written, is no error:
 it is removed, or the run is measured again.
 """
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -19,11 +20,11 @@ from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Anchor, TaskKind
 from evopolicygym.core.text import printable
 from evopolicygym.records.bundle import UnpackedBundle
-from evopolicygym.records.checked import CheckedRun, RecordState, open_runs
+from evopolicygym.records.checked import CheckedRun, RecordState, open_runs, unusable
 from evopolicygym.records.reader import Problem
-from evopolicygym.specs.catalog import GameIdentity, game_of
-from evopolicygym.specs.pack_catalog import is_shipped
+from evopolicygym.specs.games import GameIdentity, game_of
 
+UNFINISHED = "The run is not finished"
 FURTHER = tuple(option for option in RUN_OPTIONS if option.comparability_label and not option.record_field)
 """Options that runs must agree in and that a result has among its choices."""
 
@@ -118,8 +119,6 @@ class RunResult:
     """Whether its cases were revealed before it began."""
     record_state: RecordState = RecordState.UNVERIFIED
     """How far the record is to be believed."""
-    is_shipped_task: bool = True
-    """Whether its task is the one that ships under its name, in whatever world."""
     label: str = field(default="", compare=False)
     """The label of the run's entry."""
 
@@ -176,6 +175,26 @@ class Results:
     """The bundles among the places."""
 
 
+def count_states(runs: Iterable[RunResult]) -> Counter[str]:
+    """Return how many records of some runs are in each state, the most believed first."""
+    counts = Counter(run.record_state for run in runs)
+    return Counter({state.value: counts[state] for state in RecordState if counts[state]})
+
+
+def states_text(runs: Iterable[RunResult]) -> str:
+    """Return the states of some runs' records, with counts where there are several; empty without runs."""
+    counts = count_states(runs)
+    return next(iter(counts), "") if len(counts) == 1 else ", ".join(f"{n} {state}" for state, n in counts.items())
+
+
+def record_notes(runs: Iterable[RunResult]) -> list[str]:
+    """Return a note on the states of runs' records, unless all were played here or ship with the package."""
+    counts = count_states(runs)
+    if counts.keys() <= {RecordState.PLAYED_HERE, RecordState.SHIPPED}:
+        return []
+    return [f"Records of runs: {', '.join(f'{count} {state}' for state, count in counts.items())}."]
+
+
 COLUMNS = {
     "run_id": "run",
     "agent": "harness",
@@ -199,18 +218,17 @@ MADE_HERE = frozenset(
         "reference_anchor",
         "curve",
         "record_state",
-        "is_shipped_task",
     }
 )
 """What a result holds besides that row's columns."""
 
 
-def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress) -> Results:
+def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress, *, needed: bool = False) -> Results:
     """Return the results of all finished runs at or below some places, each once; bundles are places too.
 
     Every record is checked (``records/checked.py``); one that doesn't hold is a problem. A copy of a run is a problem,
     not a repeat. ``follow`` wraps the loop over runs, to show progress. Raises as ``open_runs`` does, and
-    ``UsageError`` if a place has neither runs nor problems.
+    ``UsageError`` if a place has neither runs nor problems; with ``needed`` also ``RecordError`` if none can be used.
     """
     opened = open_runs(paths, follow)
     found: dict[tuple[str, ...], list[RunResult]] = {}
@@ -224,10 +242,13 @@ def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress) -
         found.setdefault(result.identity, []).append(result)
     if not opened.runs and not problems and opened.places:
         raise UsageError(f"There are no runs below {opened.places[0]}; a run's directory holds a journal.jsonl.")
+    if not found and any(not problem.reason.startswith(UNFINISHED) for problem in problems) and needed:
+        raise unusable(problems)
     originals = [_original(copies) for copies in found.values()]
     for original, copies in zip(originals, found.values(), strict=True):
         what = f"is a copy of {printable(str(original.root))}: both are the run {original.run_id}, which counts once."
         problems += [Problem(run.root, what) for run in copies if run is not original]
+    problems.sort(key=lambda problem: problem.root)
     return Results(tuple(originals), tuple(problems), opened.places, opened.bundles)
 
 
@@ -240,13 +261,12 @@ def result_of(run: CheckedRun) -> RunResult:
     """Return the result of a finished run; raise ``RecordError`` if it isn't finished."""
     summary = run.summary
     if not summary.is_finished or summary.outcome.status is None:
-        raise RecordError(f"The run is not finished ({summary.stage.value}).")
+        raise RecordError(f"{UNFINISHED} ({summary.stage.value}).")
     row, environment = summary.row(), summary.task.environment
     return RunResult(
         **{name: row[column] for name, column in _columns().items()},
         root=run.root,
         record_state=run.state,
-        is_shipped_task=is_shipped(environment),
         game=game_of(environment),
         kind=environment.kind,
         experiment_name=run.experiment_name,

@@ -11,6 +11,7 @@ from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import Estimate, best_so_far, estimate, normalised
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.specs.pack_catalog import is_shipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,12 @@ def compare(state: RunState) -> list[Row]:
     """Return this run's score, the anchors and the paper's entries where it has the same game, the best first."""
     held_out, opened = state.held_out(), state.opened
     environment = opened.task.environment
+    whose = "ours" if is_shipped(environment) else "its file's"
     anchors = {
-        "random anchor (ours)": (environment.random_anchor, "public cases"),
-        "idle anchor (ours)": (environment.idle_anchor, "public cases"),
-        "ending early (ours)": (environment.degenerate_anchor, "public cases"),
-        "reference policy (ours)": (environment.reference_anchor, "cases of results/references"),
+        f"random anchor ({whose})": (environment.random_anchor, "public cases"),
+        f"idle anchor ({whose})": (environment.idle_anchor, "public cases"),
+        f"ending early ({whose})": (environment.degenerate_anchor, "public cases"),
+        f"reference policy ({whose})": (environment.reference_anchor, "cases of results/references"),
     }
     here = f"held-out cases, in the world {environment.world.name}" if environment.world else ""
     rows = [

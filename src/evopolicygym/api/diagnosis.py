@@ -19,8 +19,8 @@ from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import Stage
 from evopolicygym.core.text import counted, printable
-from evopolicygym.records.reader import Places, Problem, RunRecord, expand_runs, find_places, read_run
-from evopolicygym.records.run_document import summary_of
+from evopolicygym.records.checked import CheckedRun, open_usable_runs
+from evopolicygym.records.reader import Places, Problem, RunRecord, find_places, read_run
 
 
 class Diagnosis(TableSet):
@@ -72,16 +72,18 @@ def diagnose(
         RecordError: The only run's record is damaged.
     """
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
-    roots, problems = expand_runs(find_places(runs, runs_directory)), list[Problem]()
-    if len(roots) > 1:
-        found = _measure_runs(roots, diagnostics, problems)
+    opened = open_usable_runs(find_places(runs, runs_directory))
+    problems = list(opened.problems)
+    if len(opened.runs) + len(problems) > 1:
+        found = _measure_runs(opened.runs, diagnostics, problems)
+        problems.sort(key=lambda problem: problem.root)
         measured = {root: run.values for root, run in found.items()}
         together = [
             table_over_runs(name, diagnostic, [(run.group, run.values[name]) for run in found.values()])
             for name, diagnostic in diagnostics.items()
         ]
         return Diagnosis(measured, [(table, None) for table in together], together, problems)
-    record = read_run(roots[0])
+    record = read_run(opened.runs[0].root)
     group = group_of(record.state)
     values = {name: diagnostic.measure(record) for name, diagnostic in diagnostics.items()}
     together = [table_over_runs(name, diagnostic, [(group, values[name])]) for name, diagnostic in diagnostics.items()]
@@ -93,7 +95,7 @@ def diagnose(
 
 
 def _measure_runs(
-    roots: Sequence[Path], diagnostics: Mapping[str, Diagnostic[Any]], problems: list[Problem]
+    runs: Sequence[CheckedRun], diagnostics: Mapping[str, Diagnostic[Any]], problems: list[Problem]
 ) -> dict[Path, RunMeasurements]:
     """Return the measurements of runs that are finished and readable, each run once; the others become problems.
 
@@ -102,15 +104,16 @@ def _measure_runs(
     found, first_with = dict[Path, RunMeasurements](), dict[str, Path]()
     kept = {name for name, diagnostic in diagnostics.items() if is_kept(diagnostic.measure)}
     with MeasurementIndex() as index:
-        for root in roots:
-            key, record = run_key(root), None
+        for run in runs:
+            root, record = run.root, None
+            key = run_key(root)
             known = index.read(root, key)
             needed = [name for name in diagnostics if known is None or name not in kept or name not in known.values]
             try:
                 if needed:
                     record = _read_finished(root)
                 if known is None and record:
-                    known = RunMeasurements(group_of(record.state), facts_of(result_of(open_run(root))))
+                    known = RunMeasurements(group_of(record.state), facts_of(result_of(run)))
             except (EvoPolicyGymError, OSError) as error:
                 problems.append(Problem(root, printable(str(error))))
                 continue
@@ -232,13 +235,14 @@ def audit(runs: Places = "latest", only: Sequence[str] = (), *, runs_directory: 
         RecordError: The only run's record is damaged.
     """
     detectors = load_detectors(only)
-    roots = expand_runs(find_places(runs, runs_directory))
-    if len(roots) == 1:
+    opened = open_usable_runs(find_places(runs, runs_directory))
+    roots = [run.root for run in opened.runs]
+    if len(roots) == 1 and not opened.problems:
         record = read_run(roots[0])
         alone = {roots[0]: (record.state.opened.agent.entry, audit_run(record, detectors))}
         return Audit(alone, (), one=True)
     found, problems = audit_runs(roots, detectors)
-    return Audit(found, problems, one=False)
+    return Audit(found, [*opened.problems, *problems], one=False)
 
 
 def findings_table(conduct: Conduct) -> Table:

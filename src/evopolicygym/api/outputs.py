@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write_export
 from evopolicygym.export.harbor import HarborTask, anchors, wheel, write_task
-from evopolicygym.export.tables import find
-from evopolicygym.records.reader import Places, expand_runs, find_places
+from evopolicygym.records.checked import open_usable_runs
+from evopolicygym.records.reader import Places, find_places
 from evopolicygym.report.contents import PAGE, ReportContents
 from evopolicygym.report.write import select_parts
 from evopolicygym.report.write import write_report as write_parts
@@ -77,19 +77,21 @@ def export_runs(
         runs_directory: The directory in which ids are looked up.
 
     Returns:
-        ``runs`` (how many), ``written`` (each file with ``name``, ``path``, ``rows``, ``n_bytes``) and ``notes``.
+        ``runs`` (how many), ``written`` (each file with ``name``, ``path``, ``rows``, ``n_bytes``), ``notes``, and
+        ``problems``: the runs that are left out, and why.
 
     Raises:
         UsageError: A run or a format is unknown, or the directory has other files.
         MissingExtra: The format's package is not installed.
-        RecordError: A run is damaged.
+        RecordError: No run can be used.
 
     Examples:
         >>> evopolicygym.export_runs("csv", "runs", "data", tables=["runs", "episodes"]).written[0].rows
     """
     EXPORTERS.load(format_name)
-    found = find(find_places(runs, runs_directory))
-    return write_export(format_name, found, Path(directory), tables, steps=steps, force=force)
+    opened = open_usable_runs(find_places(runs, runs_directory))
+    written = write_export(format_name, opened.runs, Path(directory), tables, steps=steps, force=force)
+    return replace(written, problems=opened.problems)
 
 
 def bundle(
@@ -108,16 +110,18 @@ def bundle(
         runs_directory: The directory in which ids are looked up.
 
     Returns:
-        ``file``, and ``index``: the runs, the hashes of all files, and which runs of each experiment are missing.
+        ``file``, ``index``: the runs, the hashes of all files, and which runs of each experiment are missing, and
+        ``problems``: runs that are left out, since they are unfinished or do not verify.
 
     Raises:
-        UsageError: A run is unknown, unfinished or has secret cases, or a file contains such a name.
-        RecordError: A run does not verify.
+        UsageError: A run is unknown or has secret cases, none is finished, or a file contains such a name.
+        RecordError: No run verifies.
 
     Examples:
         >>> evopolicygym.bundle("runs/public", "mine.tar.gz").index.experiments
     """
-    return bundle_runs(expand_runs(find_places(runs, runs_directory)), Path(file), allow_names=allow_names)
+    opened = open_usable_runs(find_places(runs, runs_directory))
+    return bundle_runs(opened, Path(file), allow_names=allow_names)
 
 
 @accept_old_names(beside="published", mix="allow_incomparable")
@@ -162,7 +166,15 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
     found = find_places(runs, runs_directory, needed=not shipped.tables)
     parts = select_parts(only, formats, figures=figures, pages=pages)
     choice = TableFilter(mix=allow_incomparable)
-    contents = write_parts(target, load_results(found), shipped, parts, command=COMMAND, choice=choice, force=force)
+    contents = write_parts(
+        target,
+        load_results(found, needed=not shipped.tables),
+        shipped,
+        parts,
+        command=COMMAND,
+        choice=choice,
+        force=force,
+    )
     clear_pages(target)
     if not parts.has_pages:
         return Report(target, contents, None, None)

@@ -337,7 +337,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         >>> print(board.to_markdown())
     """
     wanted = shipped_beside(published)
-    results = load_results(find_places(runs, runs_directory, needed=not published))
+    results = load_results(find_places(runs, runs_directory, needed=not published), needed=not published)
     compared = {}
     if results.runs or wanted.tables or not wanted.figures:
         compared = score_tables(results.runs, wanted.tables, TableFilter(list(group_by), family, allow_incomparable))

@@ -12,6 +12,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number, plus_minus
 from evopolicygym.export.schema import TABLES, EpisodeRow, SubmissionRow, columns
 from evopolicygym.export.tables import RunTables, tables_of
+from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.reader import find_run
 from evopolicygym.records.run_document import held_out_returns, summary_of
 
@@ -33,7 +34,7 @@ class Run:
 
     @cached_property
     def _run(self) -> RunTables:
-        return tables_of(self.path)
+        return tables_of(look_at_run(self.path))
 
     @property
     def id(self) -> str:

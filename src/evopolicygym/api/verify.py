@@ -13,8 +13,10 @@ from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
-from evopolicygym.records.reader import Places, expand_runs, find_places, find_run, read_run
-from evopolicygym.records.verify import findings
+from evopolicygym.records.checked import candidates, open_usable_runs
+from evopolicygym.records.reader import Places, Problem, find_places, find_run, read_run
+from evopolicygym.records.rollback_guard import keep_replayed
+from evopolicygym.records.verify import UNREADABLE, findings
 from evopolicygym.runs.config import absolutize_paths
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.replay import (
@@ -53,6 +55,11 @@ class Verification:
         return tuple(finding.name for finding in self.findings if not finding.ok)
 
     @property
+    def is_unreadable(self) -> bool:
+        """Whether a record can't be read at all."""
+        return any(finding.verdict == UNREADABLE for finding in self.findings)
+
+    @property
     def is_rounding(self) -> bool:
         """Whether everything holds but that a replay differs by no more than rounding."""
         return not self.ok and all(finding.ok or finding.verdict == Verdict.ROUNDING.value for finding in self.findings)
@@ -81,7 +88,8 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     """Check a run's record: hash chain, budget, checkpoints, feedback, score, commitment.
 
     Args:
-        run: Its directory, its id or the beginning of it, or ``"latest"``; or a bundle, all runs of which are checked.
+        run: Its directory, its id or the beginning of it, or ``"latest"``; or a bundle, or a directory with runs below
+            it, all runs of which are checked.
         replay: Whether to play validation and held-out again, compare every trajectory, and select again.
         workers: How many episodes play at once in a replay; None for one each core.
         executor: Where they play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
@@ -104,12 +112,17 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         if replay
         else None
     )
-    if not is_bundle(root):
-        return Verification(root, tuple(_findings(root, means, watch)))
-    bundle = unpack(root)
-    found = [Finding(BUNDLE, ok=True, detail=_bundle_detail(bundle.index))]
-    for each in bundle.roots:
-        of_run = f"{each.name} " if len(bundle.roots) > 1 else ""
+    found, roots = list[Finding](), [root]
+    if is_bundle(root):
+        bundle = unpack(root)
+        found.append(Finding(BUNDLE, ok=True, detail=_bundle_detail(bundle.index)))
+        roots = list(bundle.roots)
+    elif root.is_dir() and (below := list(candidates(root))):
+        roots = [item for item in below if isinstance(item, Path)]
+        problems = [item for item in below if isinstance(item, Problem)]
+        found += [Finding(str(item.root), ok=False, detail=item.reason, verdict=UNREADABLE) for item in problems]
+    for each in roots:
+        of_run = f"{each.name} " if len(roots) > 1 else ""
         found += [replace(finding, name=f"{of_run}{finding.name}") for finding in _findings(each, means, watch)]
     return Verification(root, tuple(found))
 
@@ -118,10 +131,13 @@ def _findings(root: Path, means: ReplayOptions | None, watch: Watch) -> list[Fin
     audited = list(findings(root))
     if means is None or not all(finding.ok or finding.settled_by_replay for finding in audited):
         return audited
-    state = read_run(root).state
+    record = read_run(root)
+    state = record.state
     total = sum(len(checkpoints_of(state, split)) * state.cases(split) for split in HIDDEN)
     played = list(watch(play_again(root, means, HIDDEN), total))
     verdict, detail = verdict_of(state, played)
+    if verdict is Verdict.SAME:
+        keep_replayed(record)
     settled = [_settled(finding) if verdict is not Verdict.DIFFERENT else finding for finding in audited]
     again = Finding(REPLAY, verdict is Verdict.SAME, f"{detail}{_how_played(played)}", verdict=verdict.value)
     return [*settled, again]
@@ -186,8 +202,8 @@ def post_hoc(
         >>> evopolicygym.post_hoc("latest")
     """
     means = ReplayOptions(workers, isolation=isolation, trusted=trust)
-    roots = expand_runs(find_places(runs, runs_directory))
-    return {root: play_post_hoc(root, on_episode, means) for root in roots}
+    opened = open_usable_runs(find_places(runs, runs_directory))
+    return {run.root: play_post_hoc(run.root, on_episode, means) for run in opened.runs}
 
 
 def check_environment(name: str | Path) -> tuple[Finding, ...]:

@@ -21,8 +21,9 @@ from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.task import Task
 from evopolicygym.core.text import counted, number, plus_minus, printable
 from evopolicygym.records.atomic import is_locked
+from evopolicygym.records.checked import CheckedRun, RecordState, look_at_run
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, experiment_name, read_run
+from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import run_document, success_rate, summary_of
 from evopolicygym.runs.workspace import starter
 
@@ -41,8 +42,13 @@ CLOSED = {
 REVEALED = " (revealed before it began)"
 
 
-def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool = False) -> None:
-    """Print a run's outcome; ``submissions_shown`` tells that its submissions were printed before."""
+def show_outcome(
+    console: Console, record: RunRecord, checked: CheckedRun | None = None, *, submissions_shown: bool = False
+) -> None:
+    """Print a run's outcome, and how far a ``checked`` record is to be believed.
+
+    ``submissions_shown`` tells that its submissions were printed before.
+    """
     state, root = record.state, record.paths.root
     show_result(console, record)
     for subject, problem in _problems(record):
@@ -52,6 +58,10 @@ def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool
     if usage := _format_usage(summary_of(record).usage):
         console.print(Text(f"model   {usage}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
+    if checked and checked.state is not RecordState.PLAYED_HERE and state.finished:
+        why = f": {checked.unchecked}" if checked.unchecked else ""
+        style = "bold red" if checked.state is RecordState.FAILED else "yellow" if why else ""
+        console.print(Text(f"        {checked.state}{printable(why)}", style), soft_wrap=True)
     is_playing = is_locked(record.paths.lock)
     if is_playing and not state.finished:
         console.print(Text("This run is being played by another process."), soft_wrap=True)
@@ -68,16 +78,18 @@ def show_result(console: Console, record: RunRecord) -> None:
 
 def as_json(root: Path) -> dict[str, object]:
     """Return ``run.json`` with the run's path and values computed from its event log."""
-    state = read_run(root).state
+    checked, state = look_at_run(root), read_run(root).state
     return {
         "run": str(root),
+        "record": checked.state.value,
+        "unchecked": checked.unchecked,
         "being_played": is_locked(RunPaths(root).lock),
         "first_reached_submission": state.first_reached,
         "candidates": len(state.candidates),
         "distinct_checkpoints": len(state.checkpoints),
         "random_play": random_play(state) or None,
         "selection_optimism": _selection_optimism(state),
-        "experiment_name": experiment_name(root.absolute(), state.opened.experiment) or None,
+        "experiment_name": checked.experiment_name or None,
         **run_document(RunPaths(root)),
     }
 

@@ -18,7 +18,6 @@ from evopolicygym.core.score import Estimate, estimate, normalised
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
 from evopolicygym.export.schema import RunRow
 from evopolicygym.export.tables import RunTables
-from evopolicygym.records.run_document import summary_of
 
 OF_THE_TASK = frozenset({"commitment", "versions", "simulator_code", "spec_sha256"})
 """Properties of a run's task and cases, which may differ between the combined runs."""

@@ -13,6 +13,8 @@ from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
 from evopolicygym.core.registry import Registry
 from evopolicygym.export.schema import TABLES
 from evopolicygym.export.tables import RunTables, each_run
+from evopolicygym.records.checked import CheckedRun
+from evopolicygym.records.reader import Problem
 
 EXTRA = "data"
 """The package's extra that exporters need."""
@@ -133,17 +135,19 @@ class ExportResult:
     runs: int
     written: list[WrittenFile]
     notes: list[str]
+    problems: tuple[Problem, ...] = ()
+    """Runs that are left out, and why."""
 
 
 def export(
     format_name: str,
-    roots: Sequence[Path],
+    runs: Sequence[CheckedRun],
     directory: Path,
     tables: Sequence[str] | None = None,
     *,
     steps: bool = True,
     force: bool = False,
-    follow: Callable[[Iterable[Path]], Iterable[Path]] = lambda roots: roots,
+    follow: Callable[[Iterable[CheckedRun]], Iterable[CheckedRun]] = lambda runs: runs,
 ) -> ExportResult:
     """Write runs into a directory; ``follow`` wraps the iterable of runs, such as to show progress.
 
@@ -154,7 +158,7 @@ def export(
     _prepare_directory(directory, force=force)
     with kind(directory, chosen) as exporter:
         count = 0
-        for run in each_run(follow(roots)):
+        for run in each_run(follow(runs)):
             exporter.add(run)
             count += 1
         return ExportResult(count, exporter.finish(), exporter.notes)

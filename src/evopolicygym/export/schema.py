@@ -109,6 +109,8 @@ class RunRow(Record):
     """One run."""
 
     run: str = column("the run's id")
+    record: str = column("how far it is to be believed: `played here`, `replayed`, `verified` or `unverified`")
+    unchecked: str | None = column("what could not be checked of an unverified record")
     task: str = column("the environment's name")
     environment_id: str = column("what gymnasium knows it by")
     family: str = column("the environment's family")

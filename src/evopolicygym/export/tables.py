@@ -30,9 +30,10 @@ from evopolicygym.export.schema import (
     ValueKind,
     columns,
 )
+from evopolicygym.records.checked import CheckedRun, open_usable_runs
 from evopolicygym.records.labels import read_labels
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, experiment_name, find_runs, read_run
+from evopolicygym.records.reader import Problem, RunRecord, read_run
 from evopolicygym.records.run_document import summary_of
 from evopolicygym.records.trajectories import Step, read_steps
 
@@ -41,6 +42,7 @@ from evopolicygym.records.trajectories import Step, read_steps
 class RunTables:
     """The tables of one run."""
 
+    checked: CheckedRun
     record: RunRecord
     row: RunRow
     submissions: list[SubmissionRow]
@@ -70,6 +72,8 @@ class Runs:
     runs: list[RunRow] = field(default_factory=list)
     submissions: list[SubmissionRow] = field(default_factory=list)
     episodes: list[EpisodeRow] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    """Runs and directories that are left out, and why."""
     _by_id: dict[str, RunTables] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -95,53 +99,44 @@ def load_runs(*paths: str | Path) -> Runs:
     """Return the tables of all runs at or below these directories.
 
     ``runs``, ``submissions`` and ``episodes`` are lists of dataclasses, which ``pandas.DataFrame`` and
-    ``polars.DataFrame`` accept; ``steps()`` reads lazily.
+    ``polars.DataFrame`` accept; ``steps()`` reads lazily. Runs that are left out are in ``problems``. Raises
+    ``UsageError`` or ``RecordError`` if there is no run that can be used.
     """
-    loaded = Runs()
-    for run in each_run(find(paths)):
+    opened = open_usable_runs(map(Path, paths))
+    loaded = Runs(problems=list(opened.problems))
+    for run in each_run(opened.runs):
         loaded.add(run)
     return loaded
 
 
-def find(paths: Iterable[str | Path]) -> list[Path]:
-    """Return the directories of all runs at or below these paths; raise ``UsageError`` or ``RecordError`` for none."""
-    roots: dict[Path, Path] = {}
-    for path in map(Path, paths):
-        below = {root.resolve(): root for root in find_runs(path)}
-        if not below:
-            read_run(path)  # raises the reason
-        for resolved, root in below.items():
-            roots.setdefault(resolved, root)
-    if not roots:
-        raise UsageError("Missing run: expected a run directory or a directory with runs below it.")
-    return list(roots.values())
-
-
-def each_run(roots: Iterable[Path]) -> Iterator[RunTables]:
+def each_run(runs: Iterable[CheckedRun]) -> Iterator[RunTables]:
     """Yield the tables of runs, read lazily; raise ``UsageError`` for two runs with the same id."""
     seen: dict[str, Path] = {}
-    for root in roots:
-        run = tables_of(root)
-        other = seen.setdefault(run.row.run, root)
-        if other is not root:
-            raise UsageError(f"{other} and {root} are runs with the same id, {run.row.run!r}. Pass only one of them.")
-        yield run
+    for run in runs:
+        tables = tables_of(run)
+        other = seen.setdefault(tables.row.run, run.root)
+        if other is not run.root:
+            raise UsageError(
+                f"{other} and {run.root} are runs with the same id, {tables.row.run!r}. Pass only one of them."
+            )
+        yield tables
 
 
-def tables_of(root: Path) -> RunTables:
+def tables_of(run: CheckedRun) -> RunTables:
     """Return a run's tables; raise ``RecordError`` for an invalid run directory."""
+    root = run.root
     try:
         record = read_run(root)
-        return RunTables(record, _run(record), _submissions(record), list(_episodes(record)))
+        return RunTables(run, record, _run(run, record), _submissions(record), list(_episodes(record)))
     except RecordError as error:
         raise error if str(root) in str(error) else RecordError(f"{root}: {error}") from error
 
 
-def _run(record: RunRecord) -> RunRow:
-    row = summary_of(record).row()
-    name = experiment_name(record.paths.root.absolute(), row["experiment_id"])
-    row["experiment"] = printable(name) or row["experiment_id"]
-    labels = read_labels(record.paths.root)
+def _run(run: CheckedRun, record: RunRecord) -> RunRow:
+    row = summary_of(record).row()  # texts as they are, unlike those of the checked summary
+    row["experiment"] = run.experiment_name or row["experiment_id"]
+    row |= {"record": run.state.value, "unchecked": run.unchecked}
+    labels = read_labels(run.root)
     row |= {"name": printable(labels.name), "tags": tuple(map(printable, labels.tags)), "note": printable(labels.note)}
     return RunRow(**{column.name: _value(column, row[column.name]) for column in columns(RunRow)})
 

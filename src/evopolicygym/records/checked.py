@@ -14,22 +14,24 @@ from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from evopolicygym.core import regular_file
+from evopolicygym.core import places, regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.finding import Finding, ProgressTracker, no_progress
-from evopolicygym.core.places import cache_directory
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.core.text import printable
 from evopolicygym.records import experiment
+from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.bundle import UnpackedBundle, is_bundle, unpack
 from evopolicygym.records.file_stamps import code_key, settled_key
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import Problem, experiment_name, read_run, scan
+from evopolicygym.records.reader import JOURNAL, Problem, experiment_name, read_run, scan
 from evopolicygym.records.rollback_guard import Mark, is_replayed, own_mark
 from evopolicygym.records.run_document import MAX_BYTES, decode, record_text
 from evopolicygym.records.verify import COMMITMENT, DOCUMENT, UNCHECKED, UNREAD, findings_of
 
 DATABASE = "checks.sqlite3"
+MAX_NAMED = 8
+"""Runs that a message names, at most."""
 BUSY_S = 2.0
 """Seconds to wait for another process; then the check is made anew."""
 _TABLE = """
@@ -52,6 +54,8 @@ class RecordState(StrEnum):
     """All that a record states of itself holds, and its cases are those that it committed to."""
     UNVERIFIED = "unverified"
     """Nothing is wrong, but not everything can be checked: its cases are secret, or its hidden episodes left out."""
+    FAILED = "does not verify"
+    """Something that it states is wrong. No table counts it."""
     SHIPPED = "shipped"
     """It is a result that ships with the package."""
 
@@ -65,7 +69,7 @@ class CheckedRun:
     """Derived from the event log."""
     state: RecordState
     unchecked: str = ""
-    """What could not be checked, if the record is unverified."""
+    """What could not be checked or is wrong, if the record is unverified or does not verify."""
     experiment_name: str = ""
     """The name of its experiment's directory; empty if there is none."""
 
@@ -97,40 +101,50 @@ def open_run(root: Path) -> CheckedRun:
     Raises ``UsageError`` if ``root`` isn't a run directory, ``RecordError`` if the record can't be read or a check of
     it fails.
     """
+    run = look_at_run(root)
+    if run.state is RecordState.FAILED:
+        raise RecordError(f"The record does not verify: {run.unchecked}")
+    return run
+
+
+def look_at_run(root: Path) -> CheckedRun:
+    """Return a run whether or not its record holds, as its state says; raise as ``open_run`` does otherwise."""
+    summary, check = _check(root)
+    state, unchecked = _state(summary, check, is_played=is_locked(RunPaths(root).lock))
+    return CheckedRun(root, summary, state, unchecked, printable(experiment_name(root, summary.experiment)))
+
+
+def _check(root: Path) -> tuple[RunSummary, _Check]:
+    """Return a run's summary and what was found of its record, from the cache if nothing has changed since."""
     paths = RunPaths(root)
     known = _read_cache(paths)
     if known is not None:
         summary = decode(regular_file.read(paths.document, MAX_BYTES))
-        return _checked(root, summary, known)
+        return summary, known
     key = settled_key(_files(paths), code_key())  # before they are read
     record = read_run(root)
     summary = decode(record_text(record))
     head = Mark(len(record.hashes), record.hashes[-1], record.state.spent)
     if record.state.finished is None:
-        return _checked(root, summary, _Check((), head))
+        return summary, _Check((), head)
     check = _Check(tuple(findings_of(record)), head)
     if key is not None and all(finding.ok or finding.settled_by_replay for finding in check.findings):
         _write_cache(paths, summary.experiment, key, check)
-    return _checked(root, summary, check)
+    return summary, check
 
 
-def _checked(root: Path, summary: RunSummary, check: _Check) -> CheckedRun:
+def _state(summary: RunSummary, check: _Check, *, is_played: bool) -> tuple[RecordState, str]:
+    """Return the state of a record, and what could not be checked or is wrong."""
     if failed := failures(check.findings):
-        raise RecordError(f"The record does not verify: {failed[0].name}: {failed[0].detail}")
-    state, unchecked = _state(summary, check)
-    return CheckedRun(root, summary, state, unchecked, printable(experiment_name(root, summary.experiment)))
-
-
-def _state(summary: RunSummary, check: _Check) -> tuple[RecordState, str]:
-    """Return the state of a record of which no check fails, and what could not be checked."""
+        return RecordState.FAILED, f"{failed[0].name}: {failed[0].detail}"
     name = summary.experiment, summary.run_id
     mark = own_mark(*name)
     if mark is not None and (mark.lines, mark.last) == (check.head.lines, check.head.last):
         return RecordState.PLAYED_HERE, ""
-    if mark is not None and summary.is_finished and mark.lines > check.head.lines:
-        raise RecordError(
-            f"The record goes back: it holds {check.head.lines} events, {check.head.spent} episodes charged; it had "
-            f"{mark.lines} events, {mark.spent} episodes charged, when it was last played on this machine."
+    if mark is not None and not is_played and mark.lines > check.head.lines:
+        return RecordState.FAILED, (
+            f"it goes back: it holds {check.head.lines} events, {check.head.spent} episodes charged; it had "
+            f"{mark.lines} events, {mark.spent} episodes charged, when it was last played on this machine"
         )
     if not summary.is_finished:
         return RecordState.UNVERIFIED, "it is not finished"
@@ -160,6 +174,27 @@ def open_runs(places: Iterable[Path], follow: ProgressTracker = no_progress) -> 
         except (EvoPolicyGymError, OSError) as error:
             problems.append(Problem(root, printable(str(error))))
     return CheckedRuns(tuple(runs), tuple(problems), tuple(bundles.values()), tuple(directories))
+
+
+def open_usable_runs(places: Iterable[Path], follow: ProgressTracker = no_progress) -> CheckedRuns:
+    """Return what ``open_runs`` does where there is a run; else raise the reason.
+
+    Raises ``UsageError`` if there are no runs at all, ``RecordError`` if none can be used.
+    """
+    opened = open_runs(places, follow)
+    if opened.runs:
+        return opened
+    if not opened.problems:
+        where = ", ".join(map(str, opened.places)) or "the given places"
+        raise UsageError(f"There are no runs below {where}; a run's directory holds a {JOURNAL}.")
+    raise unusable(opened.problems)
+
+
+def unusable(problems: Sequence[Problem]) -> RecordError:
+    """Return the error for places of which no run can be used, with the reasons."""
+    lines = [f"{problem.root}: {problem.reason}" for problem in problems[:MAX_NAMED]]
+    more = [f"and {len(problems) - MAX_NAMED} more"] if len(problems) > MAX_NAMED else []
+    return RecordError("\n".join(["No run can be used.", *lines, *more]))
 
 
 def candidates(place: Path) -> Iterator[Path | Problem]:
@@ -204,7 +239,7 @@ def _key(record: bytes, paths: RunPaths, identity: str) -> bytes | None:
 def _read_cache(paths: RunPaths) -> _Check | None:
     """Return what was found of a record, if neither its files, the secret nor this code have changed since."""
     with suppress(sqlite3.Error, OSError, EvoPolicyGymError, ValueError, TypeError, KeyError):
-        file = cache_directory() / DATABASE
+        file = places.cache_directory() / DATABASE
         if not file.exists():
             return None
         with closing(sqlite3.connect(file, timeout=BUSY_S)) as database:
@@ -234,7 +269,7 @@ def _write_cache(paths: RunPaths, identity: str, record: bytes, check: _Check) -
             }
             for finding in check.findings
         ]
-        file = cache_directory() / DATABASE
+        file = places.cache_directory() / DATABASE
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with closing(sqlite3.connect(file, timeout=BUSY_S)) as database, database:
             database.execute(_TABLE)

@@ -244,7 +244,11 @@ def secret_files(run: Path, identity: str) -> tuple[Path, ...]:
     """Return the files that the cases of a run of an experiment may be read from; they need not exist."""
     _check_name("an experiment's identity", identity)
     kept = state_directory() / identity
-    return kept / "secret.json", *sorted(kept.glob("cases-*.json")), *(above / REVEALED_FILE for above in run.parents[:3])
+    return (
+        kept / "secret.json",
+        *sorted(kept.glob("cases-*.json")),
+        *(above / REVEALED_FILE for above in run.parents[:3]),
+    )
 
 
 def load_experiment(identity: str) -> Experiment:

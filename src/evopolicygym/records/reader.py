@@ -57,6 +57,8 @@ def read_run(root: Path) -> RunRecord:
         contents = journal.read(paths.journal)
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(_not_a_run(root)) from None
+    except OSError as error:
+        raise RecordError(f"{paths.journal} can't be read: {error.strerror or error}.") from error
     if not contents.events:
         raise RecordError(f"{paths.journal} holds no event: the run was never opened.")
     return record_of(paths, contents)

@@ -31,7 +31,9 @@ from evopolicygym.records.trajectories import read_steps
 from evopolicygym.specs.catalog import spec_sha256
 from evopolicygym.specs.pack_catalog import is_shipped
 
-DOCUMENT, COMMITMENT, TASK = "run.json", "commitment", "task"
+JOURNAL, DOCUMENT, COMMITMENT, TASK = "journal", "run.json", "commitment", "task"
+UNREADABLE = "unreadable"
+"""The verdict on a record of which nothing else can be checked."""
 UNREAD = "unread"
 """The verdict on a ``run.json`` that is missing or half-written: nothing is lost, as it is derived."""
 UNCHECKED = "unchecked"
@@ -48,7 +50,7 @@ def findings(root: Path) -> Iterator[Finding]:
     try:
         record = read_run(root)
     except RecordError as error:
-        yield Finding("journal", ok=False, detail=str(error))
+        yield Finding(JOURNAL, ok=False, detail=str(error), verdict=UNREADABLE)
         return
     yield from findings_of(record)
 

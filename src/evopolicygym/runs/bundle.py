@@ -9,7 +9,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,10 +28,10 @@ from evopolicygym.records.bundle import (
     BundleIndex,
     write_bundle,
 )
+from evopolicygym.records.checked import CheckedRun, CheckedRuns
 from evopolicygym.records.experiment import REVEALED_FILE, ledger_of, revealed_file
 from evopolicygym.records.paths import EXPERIMENT, run_directory
-from evopolicygym.records.reader import EXPERIMENT_FILE, RunRecord, experiment_name, read_run
-from evopolicygym.records.verify import findings
+from evopolicygym.records.reader import EXPERIMENT_FILE, Problem, RunRecord, read_run
 
 OVERLAP = 512
 """Bytes of a chunk that are searched again with the next, so that names across the border are found."""
@@ -46,32 +46,38 @@ class WrittenBundle:
 
     file: Path
     index: BundleIndex
+    problems: tuple[Problem, ...] = ()
+    """Runs that are left out, and why."""
 
 
-def bundle_runs(roots: Sequence[Path], file: Path, *, allow_names: bool = False) -> WrittenBundle:
-    """Write finished runs, each once, into an archive.
+def bundle_runs(opened: CheckedRuns, file: Path, *, allow_names: bool = False) -> WrittenBundle:
+    """Write finished runs, each once, into an archive; the others are left out.
 
-    Raises ``UsageError`` if a run isn't finished, its cases are secret or, unless ``allow_names``, a file names this
-    machine or its user; ``RecordError`` if a run doesn't verify.
+    Raises ``UsageError`` if no run is finished, a run's cases are secret or, unless ``allow_names``, a file names this
+    machine or its user; ``RecordError`` if a run's hidden episodes are missing.
     """
     if not file.name.endswith(SUFFIXES):
         raise UsageError(f"Invalid bundle {file}: expected a name that ends in {SUFFIXES[0]}.")
     sources: dict[str, Path | bytes] = {}
     runs: dict[str, BundledRun] = {}
     names: dict[str, str] = {}
-    for root in roots:
-        record = _read_finished_run(root)
-        opened = record.state.opened
-        identity = opened.experiment
-        name = names.setdefault(identity, _directory_name(root, identity, names))
+    unfinished = [Problem(run.root, _why_unfinished(run)) for run in opened.runs if not run.summary.is_finished]
+    finished = [run for run in opened.runs if run.summary.is_finished]
+    if not finished:
+        raise UsageError(f"{unfinished[0].root} is left out: {unfinished[0].reason} A bundle holds finished runs.")
+    for run in finished:
+        root, summary = run.root, run.summary
+        record = _read_whole_run(run)
+        identity = summary.experiment
+        name = names.setdefault(identity, _directory_name(run, names))
         below = Path(RUNS)
-        path = run_directory(below, name, opened.agent.name, opened.task.environment.name, opened.run_id).as_posix()
+        path = run_directory(below, name, summary.agent.name, summary.task.environment.name, summary.run_id).as_posix()
         if path in runs:
             continue
-        runs[path] = BundledRun(path, opened.run_id, identity)
+        runs[path] = BundledRun(path, summary.run_id, identity)
         sources[f"{RUNS}/{name}/{EXPERIMENT_FILE}"] = (json.dumps({"experiment": identity}) + "\n").encode()
-        if opened.split is not SplitSource.PUBLIC:
-            sources[f"{RUNS}/{name}/{REVEALED_FILE}"] = _revealed_file(root, identity)
+        if summary.split is not SplitSource.PUBLIC:
+            sources[f"{RUNS}/{name}/{REVEALED_FILE}"] = _revealed_file(run)
         sources |= {f"{path}/{source.relative_to(root).as_posix()}": source for source in _bundled_files(record)}
     hashes = {path: _sha256(source) for path, source in sources.items()}
     if len(hashes) > MAX_FILES or sum(map(_size, sources.values())) > MAX_BYTES:
@@ -85,38 +91,38 @@ def bundle_runs(roots: Sequence[Path], file: Path, *, allow_names: bool = False)
         write_bundle(file, sources, index)
     except OSError as error:
         raise StorageError(f"{file} can't be written: {error.strerror or error}.") from error
-    return WrittenBundle(file, index)
+    return WrittenBundle(file, index, (*opened.problems, *unfinished))
 
 
-def _read_finished_run(root: Path) -> RunRecord:
-    """Return a run's record; raise ``UsageError`` unless it is finished, ``RecordError`` unless it verifies."""
-    record = read_run(root)
-    opened = record.state.opened
-    if record.state.finished is None:
-        raise UsageError(f"{root} is not finished ({record.state.stage}); a bundle holds finished runs.")
-    if not EXPERIMENT.fullmatch(opened.run_id):
-        raise RecordError(f"{root} has the invalid run id {opened.run_id!r}.")
-    failed = [finding for finding in findings(root) if not finding.ok and not finding.settled_by_replay]
-    if failed:
-        raise RecordError(f"{root} does not verify: {failed[0].name}: {failed[0].detail}")
+def _why_unfinished(run: CheckedRun) -> str:
+    return f"It is not finished ({run.summary.stage.value})."
+
+
+def _read_whole_run(run: CheckedRun) -> RunRecord:
+    """Return a run's record; raise ``RecordError`` if its hidden episodes' files are missing or its id is invalid."""
+    if not EXPERIMENT.fullmatch(run.summary.run_id):
+        raise RecordError(f"{run.root} has the invalid run id {run.summary.run_id!r}.")
+    record = read_run(run.root)
+    if record.state.finished and record.state.finished.evaluation_sha256 and not record.paths.evaluation.is_dir():
+        raise RecordError(f"{run.root} does not verify: the hidden episodes' files were left out of this record.")
     return record
 
 
-def _revealed_file(root: Path, identity: str) -> Path:
-    file = revealed_file(root, identity)
+def _revealed_file(run: CheckedRun) -> Path:
+    file = revealed_file(run.root, run.summary.experiment)
     if file is None:
-        name = experiment_name(root.resolve(), identity) or "NAME"
+        name = run.experiment_name or "NAME"
         raise UsageError(
-            f"The cases of {root} are still secret, so nobody else can verify it. Once no more runs will be compared "
-            f"on them, publish them: evopolicygym reveal {name}"
+            f"The cases of {run.root} are still secret, so nobody else can verify it. Once no more runs will be "
+            f"compared on them, publish them: evopolicygym reveal {name}"
         )
     return file
 
 
-def _directory_name(root: Path, identity: str, used: dict[str, str]) -> str:
+def _directory_name(run: CheckedRun, used: dict[str, str]) -> str:
     """Return the name of an experiment's directory in the bundle."""
-    name = experiment_name(root.resolve(), identity)
-    return name if EXPERIMENT.fullmatch(name) and name not in used.values() else identity
+    name = run.experiment_name
+    return name if EXPERIMENT.fullmatch(name) and name not in used.values() else run.summary.experiment
 
 
 def _bundled_files(record: RunRecord) -> Iterator[Path]:

@@ -2,17 +2,17 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.agents.kit.model_options import MODEL_OPTIONS
 from evopolicygym.analysis.expected_use import ExpectedUse, PlannedUse, PlayedRuns, UseRange, add_ranges
 from evopolicygym.analysis.published.score_tables import shipped
-from evopolicygym.analysis.results import load_results
+from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.text import duration
-from evopolicygym.records.reader import find_runs
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import default_jobs
@@ -26,7 +26,9 @@ LIMITS = ("max_cost", "max_time")
 
 def load_played_runs(directory: Path) -> PlayedRuns:
     """Return the runs that estimates stand on: those below a directory, if there are any, and those that ship."""
-    own = load_results([directory]).runs if next(find_runs(directory), None) else ()
+    own: tuple[RunResult, ...] = ()
+    with suppress(UsageError):  # there may be none
+        own = load_results([directory]).runs
     return PlayedRuns(own, tuple(run for name in SHIPPED for run in shipped(name).runs), episode_seconds)
 
 

@@ -1,4 +1,4 @@
-"""The catalog of environments: specs by name, read and validated from TOML, and the games that they play.
+"""The catalog of environments: specs by name, read and validated from TOML.
 
 A built-in name is a file of ``specs/``. Other distributions add names through the entry-point group
 ``evopolicygym.environments``. An entry point has the name of a file; its value is a package with ``NAME.toml``, or an
@@ -226,52 +226,12 @@ def _check_values(spec: _SpecFile, source: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GameIdentity:
-    """The fields of a spec that define its game; returns are comparable only between equal games.
-
-    Two specs may share a name, such as ``acrobot``; shipped tables mean the specs that ship.
-    """
-
-    id: str
-    """Id for ``gymnasium.make``."""
-    max_steps: int
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of ``gymnasium.make``."""
-    success: str = ""
-    """The rule of success with its key; empty where none is declared."""
-    world: World | None = None
-    """None for the standard world."""
-
-    def is_same(self, other: "GameIdentity") -> bool:
-        """Return whether returns of both are comparable; rules of success count if both have one."""
-        mine, theirs = ((game.id, game.max_steps, dict(game.arguments), game.world) for game in (self, other))
-        return mine == theirs and (not (self.success and other.success) or self.success == other.success)
-
-    def __str__(self) -> str:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in sorted(self.arguments.items()))
-        success = f", success by {self.success}" if self.success else ""
-        world = f", in the world {self.world.name}" if self.world else ""
-        return f"{self.id}{f' ({arguments})' if arguments else ''}, {self.max_steps} steps{success}{world}"
-
-
-def game_of(spec: EnvironmentSpec) -> GameIdentity:
-    """Return the game of a spec."""
-    return GameIdentity(spec.id, spec.max_steps, spec.arguments, success_of(spec.success), spec.world)
-
-
 def success_of(success: Success | None) -> str:
     """Return a short form of a success rule, without the rule on crashes, which returns reflect."""
     if success is None:
         return ""
     rule = SuccessRule.INFO if success.rule is SuccessRule.INFO_WITHOUT_CRASH else success.rule
     return " ".join(filter(None, (rule.value, success.key)))
-
-
-@cache
-def game_named(task: str) -> GameIdentity:
-    """Return the game of the shipped spec of a task."""
-    return game_of(load(task))
 
 
 def entry_points_of(group: str) -> dict[str, EntryPoint]:

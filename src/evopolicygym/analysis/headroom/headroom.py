@@ -24,7 +24,7 @@ from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, OtherFig
 from evopolicygym.analysis.ranking.bootstrap import Sample, t_quantile
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.score import estimate
-from evopolicygym.specs.catalog import GameIdentity
+from evopolicygym.specs.games import GameIdentity
 
 RUN, PUBLISHED, ELSEWHERE = "run", "published", "published elsewhere"
 

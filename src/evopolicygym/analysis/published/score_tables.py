@@ -24,7 +24,7 @@ from evopolicygym.core.options import RUN_OPTIONS
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.records.checked import CheckedRun, RecordState
 from evopolicygym.records.run_document import decode
-from evopolicygym.specs.catalog import GameIdentity, game_named, game_of
+from evopolicygym.specs.games import GameIdentity, game_named, game_of
 
 OURS = {option.name: option.default for option in RUN_OPTIONS if option.name in {"budget", "validation", "held_out"}}
 """The defaults of our protocol, which are the paper's."""

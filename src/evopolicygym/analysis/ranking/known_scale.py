@@ -7,7 +7,7 @@ from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.core.world import World
 from evopolicygym.specs import catalog, pack_catalog
-from evopolicygym.specs.catalog import GameIdentity
+from evopolicygym.specs.games import GameIdentity, game_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def known_scale(task: str, game: GameIdentity, recorded: KnownScores | None = No
     if game.world is not None:
         return _scale_in_world(game.world, recorded)
     shipped, best, source = _shipped(task, game.id, game.max_steps)
-    is_same = task not in _spec_names() or catalog.game_named(task).is_same(game)
+    is_same = not game.own and (task not in _spec_names() or game_named(task).is_same(game))
     scores = shipped if shipped is not None and is_same else recorded
     if scores is None:
         return None

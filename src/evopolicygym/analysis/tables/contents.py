@@ -11,6 +11,7 @@ from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.run_groups import RunGroups
 from evopolicygym.analysis.ranking.score_table import Entry, TaskRow
+from evopolicygym.analysis.results import count_states, states_text
 from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Ends, Number, Table
 from evopolicygym.core.score import Estimate
 from evopolicygym.core.text import decimals
@@ -29,6 +30,7 @@ _TEXT = {
     "better",
     "beyond it",
     "runs in two groups",
+    "records",
     "fingerprint",
     "program",
     "cases",
@@ -63,6 +65,7 @@ def standings_table(board: Leaderboard) -> Table:
     """Return the standings in one table, without empty columns."""
     columns = [_column("place", "#"), _column("tier"), _column("entry"), _column("coverage")]
     columns += [_column("repeats"), _column("repeats_most", "at most"), _column("unscored", NO_SCORE)]
+    columns += [_column("records")]
     columns += [_column("rank_score", "rank score"), _column("normalised")]
     families = list(dict.fromkeys(task.family for task in board.tasks))
     kinds = sorted({kind for standing in board.standings for kind in standing.kinds})
@@ -349,6 +352,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "cost": standing.cost,
         "wall_seconds": standing.wall_s,
         "isolation": _isolation(standing.entry),
+        "records": dict(count_states(standing.entry.runs)),
         "tasks": {
             name: {
                 "mean": score.cell.mean if score.cell.has_score else None,
@@ -386,6 +390,7 @@ def _line(board: Leaderboard, standing: Standing, families: list[str], kinds: li
         repeats[0] if repeats else None,
         repeats[-1] if len(repeats) > 1 else None,
         sum(score.cell.unscored for score in standing.tasks.values()) or None,
+        states_text(standing.entry.runs) or None,
         _cell(_if_scored(standing, standing.rank_score)),
         _cell(_if_scored(standing, standing.normalised)),
         *(_mean(_if_scored(standing, standing.families.get(name))) for name in families),
@@ -417,7 +422,7 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
         *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
         _percent(cell.success_rate),
         None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
-        ", ".join(sorted({run.isolation for run in runs})) or None,
+        ", ".join(sorted({run.isolation for run in runs})) or None, states_text(runs) or None,
     )  # fmt: skip
 
 
@@ -427,13 +432,13 @@ def _task_columns() -> list[Column]:
         _column("held_out", HELD_OUT), _column("interval", "95 % interval"), _column("covers", "it covers"),
         _column("groups", "runs in two groups"),
         _column("rank_score", "rank score"), _column("normalised"), _column("success_rate", "success"),
-        _column("tokens"), _column("cost", "cost, $"), _column("isolation"),
+        _column("tokens"), _column("cost", "cost, $"), _column("isolation"), _column("records"),
     ]  # fmt: skip
 
 
 def _idle_line(task: TaskRow) -> tuple[Cell, ...]:
     idle = Number(task.idle.mean, None, task.idle.standard_error) if task.idle else None
-    return (None, IDLE, None, None, idle, *(None,) * 9)
+    return (None, IDLE, None, None, idle, *(None,) * 10)
 
 
 def _held_out(score: TaskScore) -> Cell:

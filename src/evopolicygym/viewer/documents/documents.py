@@ -17,7 +17,7 @@ from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.records.checked import open_run
+from evopolicygym.records.checked import look_at_run, open_run
 from evopolicygym.records.reader import RunRecord, is_secret_shared, read_run
 from evopolicygym.version import __version__
 from evopolicygym.viewer.documents.change import Files, change, source_bundle, starter_files, submission_files
@@ -171,7 +171,7 @@ class Documents:
             case ["pulse"]:
                 return {"tag": self.tag(f"run/{place.id}")}
             case []:
-                return run_bundle(place, self._record(place), self._requests(place))
+                return run_bundle(place, look_at_run(place.root), self._record(place), self._requests(place))
             case ["edits"]:
                 return edits_bundle(self._record(place))
             case ["episode", episode]:

@@ -25,8 +25,7 @@ from evopolicygym.records.checked import CheckedRun
 from evopolicygym.records.labels import RunLabels, labels_path, read_labels
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import DOCUMENT, JOURNAL, Problem, scan
-from evopolicygym.specs.catalog import game_of
-from evopolicygym.specs.pack_catalog import is_shipped
+from evopolicygym.specs.games import game_of
 from evopolicygym.viewer.documents.reading import shown
 
 SCAN_S = 1.0
@@ -212,7 +211,7 @@ def overview(place: RunPlace, run: CheckedRun) -> dict[str, Any]:
         "options": {name: _option_text(row[name]) for name in OPTIONS},
         "returns": list(row["held_out_returns"]),
         "curve": learning_curve(summary.submissions),
-        "is_published": is_shipped(environment) and paper().has(environment.name, game_of(environment)),
+        "is_published": paper().has(environment.name, game_of(environment)),
         "random": environment.random_anchor.mean if environment.random_anchor else None,
         "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
         "opened_at": timing.opened.isoformat(),

@@ -14,13 +14,12 @@ from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped
 from evopolicygym.core.rollout import Episode
-from evopolicygym.core.run_summary import RunSummary
-from evopolicygym.core.score import Estimate, best_so_far, estimate
-from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.score import Estimate, estimate
+from evopolicygym.records.checked import CheckedRun
 from evopolicygym.records.labels import read_labels
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, experiment_name
-from evopolicygym.records.run_document import held_out_returns, summary_of
+from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.run_document import held_out_returns
 from evopolicygym.viewer.documents.overview import SUMMARY, RunPlace, columns_of, labels_of
 from evopolicygym.viewer.documents.reading import below, read_bytes, shown, within
 
@@ -100,11 +99,13 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def run_bundle(place: RunPlace, record: RunRecord, requests: Sequence[ModelUse] = ()) -> dict[str, Any]:
+def run_bundle(
+    place: RunPlace, checked: CheckedRun, record: RunRecord, requests: Sequence[ModelUse] = ()
+) -> dict[str, Any]:
     """Return all that a run's page shows at once."""
     state, selected = record.state, record.state.selected
     return {
-        **_beginning(place, summary_of(record)),
+        **_beginning(place, checked),
         "score": _score(state.held_out(), held_out_returns(state)) if selected else None,
         "candidates": len(state.candidates),
         "checkpoint": selected.checkpoint if selected else None,
@@ -112,42 +113,21 @@ def run_bundle(place: RunPlace, record: RunRecord, requests: Sequence[ModelUse] 
         "turns": _turns(record),
         "stops": [{"at": e.time, "reason": e.reason.value, "message": shown(e.message)} for e in _stops(record)],
         "hidden": _hidden(record),
-        "has_journal": True,
     }
 
 
-def summary_bundle(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
-    """Return what a run's page shows where nothing but ``run.json`` is left of it: no episodes, edits or texts."""
-    candidates = [item for item in summary.submissions if item.status is SubmissionStatus.OK]
-    selected = next((item for item in candidates if item.submit_index == summary.outcome.selected_submission), None)
-    return {
-        **_beginning(place, summary),
-        "score": _score(summary.held_out, summary.outcome.held_out_returns or ()),
-        "candidates": len(candidates),
-        "checkpoint": shown(selected.checkpoint) if selected else None,
-        "submissions": _summed_submissions(summary),
-        "turns": [
-            {"turn": number, "started_at": turn.started_at, "ended_at": turn.ended_at, "end": turn.end,
-             "message": turn.message, "usage": dict(summary.usage.amounts) if summary.usage and not number else {}}
-            for number, turn in enumerate(summary.timing.agent_turns)
-        ],
-        "stops": [
-            {"at": stop.at, "reason": stop.reason.value, "message": stop.message} for stop in summary.timing.stops
-        ],
-        "hidden": {},
-        "has_journal": False,
-    }  # fmt: skip
-
-
-def _beginning(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
-    """Return what is known of a run however much is left of it."""
+def _beginning(place: RunPlace, checked: CheckedRun) -> dict[str, Any]:
+    """Return what is known of a run from its summary."""
+    summary = checked.summary
     environment, scale = summary.task.environment, scale_of(summary.task.environment)
     return {
         "id": place.id,
         "place": shown(place.shown),
         **columns_of(summary.row(), RUN_PAGE),
         **labels_of(read_labels(place.root)),
-        "experiment_name": shown(experiment_name(place.root, summary.experiment)) if summary.experiment else "",
+        "experiment_name": shown(checked.experiment_name),
+        "record": checked.state.value,
+        "unchecked": shown(checked.unchecked),
         "versions": {shown(name): shown(version) for name, version in summary.fingerprint.versions.items()},
         "activity": None if summary.is_finished else place.activity(),
         "task": {
@@ -169,44 +149,6 @@ def _score(held_out: Estimate | None, returns: Sequence[float]) -> dict[str, Any
     if held_out is None:
         return None
     return {"mean": held_out.mean, "standard_error": held_out.standard_error, "returns": list(returns)}
-
-
-def _summed_submissions(summary: RunSummary) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    first_with: dict[str, int] = {}
-    bests = best_so_far(
-        item.validation_mean if item.status is SubmissionStatus.OK else None for item in summary.submissions
-    )
-    spent, before = 0, None
-    for item, best in zip(summary.submissions, bests, strict=True):
-        known = item.validation_mean is not None
-        found.append(
-            {
-                "index": item.submit_index,
-                "status": item.status.value,
-                "playing": False,
-                "from": spent,
-                "spent": spent + item.n_episodes,
-                "n_episodes": item.n_episodes,
-                "n_failed": item.failed_episodes,
-                "episodes": [],
-                "cases": [],
-                "train": item.train_mean,
-                "validation": {"mean": item.validation_mean, "standard_error": None} if known else None,
-                "best": best,
-                "new_best": best is not None and best != before,
-                "at": None,
-                "seconds": None,
-                "checkpoint": shown(item.checkpoint[:64]),
-                "selected": item.submit_index == summary.outcome.selected_submission,
-                "error": None,
-                "same_as": first_with.get(item.checkpoint),
-                "used": None,
-            }
-        )
-        first_with.setdefault(item.checkpoint, item.submit_index)
-        spent, before = spent + item.n_episodes, best
-    return found
 
 
 def episode_line(episode: Episode | None) -> dict[str, Any] | None:

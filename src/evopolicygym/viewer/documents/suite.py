@@ -25,7 +25,7 @@ from evopolicygym.core.errors import UsageError
 IN_LISTS = (
     "id", "place", "task", "family", "kind", "entry", "seed", "experiment", "experiment_name", "split", "stage",
     "status", "closed", "score", "standard_error", "success_rate", "selected", "budget", "spent", "submissions",
-    "opened_at", "finished_at", "tokens", "cost", "is_played", "name", "tags", "note",
+    "opened_at", "finished_at", "tokens", "cost", "is_played", "name", "tags", "note", "record", "unchecked",
 )  # fmt: skip
 """Fields of each run in a list; curves and returns are on the task's page."""
 

@@ -149,8 +149,6 @@ class DocumentCache:
         if f"run/{run}" in contents.problems:
             return
         about = json.loads(self._documents.document(f"run/{run}"))
-        if not about["has_journal"]:
-            return
         for kind in ("submission", "source"):
             names = [f"run/{run}/{kind}/{submission['index']}" for submission in about["submissions"]]
             yield from self._include(names, until, contents)

@@ -147,6 +147,7 @@ export function runColumns(runs, without = []) {
     { name: "episodes", title: "Spent of the budget", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
     { name: "cost", value: (r) => r.cost, cell: (r) => money(r.cost) },
     { name: "experiment", text: true, value: (r) => r.experiment_name || r.experiment, cell: (r) => (r.experiment ? link(experimentAddress(r.experiment), named(r.experiment_name || r.experiment.slice(0, 12))) : "–") },
+    { name: "record", title: "How far the record is to be believed on this machine", text: true, value: (r) => r.record, cell: (r) => h("span", { title: r.unchecked }, r.record) },
     { name: "state", text: true, value: (r) => r.stage, cell: stateOf },
     { name: "began", text: true, value: (r) => r.opened_at, cell: (r) => h("span", { class: "soft" }, moment(r.opened_at)) },
   ].filter(({ name }) => !without.includes(name) && (name !== "cost" || runs.some((r) => finite(r.cost) !== null)) && (name !== "experiment" || runs.some((r) => r.experiment)));

@@ -126,14 +126,15 @@ function heading(run) {
       tokens === null ? null : fact("tokens", short(tokens)), sum("cost") === null ? null : fact("cost", money(sum("cost"))),
       fact("seed", run.seed), fact("cases", run.split), fact("isolation", run.isolation),
       run.experiment ? fact("experiment", link(experimentAddress(run.experiment), named(run.experiment_name || run.experiment.slice(0, 12)))) : null,
+      fact("record", h("span", { title: run.unchecked, class: run.record === "does not verify" ? "tag bad" : "" }, run.record)),
       fact("began", moment(run.opened_at)),
       live ? fact("last activity", moment(run.activity.last_activity)) : null,
       run.finished_at ? fact("took", duration((new Date(run.finished_at) - new Date(run.opened_at)) / 1000)) : null,
       run.status === "no_ok_submit" ? fact("outcome", "no submission could be scored") : null),
+    run.record === "does not verify" ? h("p", { class: "note" }, `This record does not verify, and no table counts it: ${run.unchecked}`) : null,
     live && !run.activity.is_played ? interrupted(run) : null,
     run.submissions.length ? null : nothing(live && run.activity.is_played ? "Nothing has been submitted yet." : "Nothing was submitted.", live && run.activity.is_played ? "This page follows the run: the first submission shows here when it is charged." : ""),
     agentEnds(run),
-    run.has_journal ? null : h("p", { class: "note" }, "Of this run only run.json is here: its episodes, edits, feedback and transcript are not."),
   ];
 }
 

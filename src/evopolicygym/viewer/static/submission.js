@@ -1,6 +1,6 @@
 // One submission in detail, in four tabs: what it changed, what came back, what the agent said, its episodes.
 
-import { h, put, link, number, count, short, money, duration, nothing, plusMinus } from "./dom.js";
+import { h, put, link, number, count, short, money, duration, plusMinus } from "./dom.js";
 import { region } from "./region.js";
 import { changeTab } from "./tab_change.js";
 import { episodesTab } from "./tab_episodes.js";
@@ -39,7 +39,7 @@ export function submissionPanel(choose) {
     open = null;
     const waiting = setTimeout(() => { if (own === turn) put(body, h("p", { class: "loading" }, "Loading …")); }, 120);
     try {
-      const found = run.has_journal ? await KINDS[tab](run, run.submissions[at], { rest, body }) : { element: onlySummary() };
+      const found = await KINDS[tab](run, run.submissions[at], { rest, body });
       if (own !== turn) return;
       open = found;
       put(body, found.element);
@@ -60,10 +60,6 @@ export function submissionPanel(choose) {
       await open?.refresh?.(run, run.submissions[state.at]).catch(() => {}); // the next time, perhaps
     },
   };
-}
-
-function onlySummary() {
-  return nothing("This is not in the record.", "Of this run only run.json is here.");
 }
 
 function heading(run, one) {

@@ -8,7 +8,8 @@ import typer
 
 import evopolicygym
 from evopolicygym.cli.options import RunsArgument, RunsBelow
-from evopolicygym.cli.output import out, print_json
+from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.cli.tables import print_problems
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted
 
@@ -43,8 +44,11 @@ def bundle(
     if as_json:
         experiments = [asdict(experiment) for experiment in index.experiments]
         paths = [asdict(run) for run in index.runs]
-        print_json({"file": str(archive.file), "files": len(index.files), "runs": paths, "experiments": experiments})
+        problems = [problem.document for problem in archive.problems]
+        document = {"file": str(archive.file), "files": len(index.files), "runs": paths, "experiments": experiments}
+        print_json({**document, "problems": problems})
         return
+    print_problems(err(), archive.problems)
     packed = f"{counted(len(index.runs), 'run')}, {counted(len(index.files), 'file')}"
     out().print(f"{archive.file}: {packed}", markup=False, highlight=False, soft_wrap=True)
     for experiment in index.experiments:

@@ -8,8 +8,11 @@ from rich.progress import Progress
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.options import Isolation, RunsArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_error, print_json
+from evopolicygym.cli.tables import print_problems
+from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.records.reader import expand_runs, find_places, read_run
+from evopolicygym.records.checked import open_usable_runs
+from evopolicygym.records.reader import Problem, find_places
 from evopolicygym.runs.replay import ReplayOptions, missing_post_hoc, play_post_hoc
 
 EXAMPLES = """
@@ -35,14 +38,21 @@ def post_hoc(
 
     The results are kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
     """
-    roots = expand_runs(find_places(runs, below))
-    episodes = {root: len(missing_post_hoc(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
+    opened = open_usable_runs(find_places(runs, below))
+    tasks = {run.root: run.summary.task for run in opened.runs}
+    episodes = {root: len(missing_post_hoc(root)) * task.held_out_cases for root, task in tasks.items()}
+    problems = list(opened.problems)
     options, results = ReplayOptions(workers, isolation=isolation, trusted=trust), {}
     try:
         with interruptible(), Progress(console=err(), disable=as_json) as progress:
             bar = progress.add_task("playing held-out cases", total=sum(episodes.values()))
-            for root in roots:
-                results[root] = play_post_hoc(root, lambda: progress.advance(bar), options)
+            for root in tasks:
+                try:
+                    results[root] = play_post_hoc(root, lambda: progress.advance(bar), options)
+                except (RecordError, UsageError) as error:
+                    if len(tasks) == 1:
+                        raise
+                    problems.append(Problem(root, str(error)))
     except KeyboardInterrupt:
         print_error("interrupted; finished checkpoints are kept. The same command continues.")
         raise typer.Exit(INTERRUPTED) from None
@@ -51,8 +61,9 @@ def post_hoc(
             {"run": str(root), "checkpoints_played": result.checkpoints, "isolation": result.isolation or None}
             for root, result in results.items()
         ]
-        print_json({"runs": documents})
+        print_json({"runs": documents, "problems": [problem.document for problem in problems]})
     else:
+        print_problems(err(), problems)
         for root, result in results.items():
             at = f" at isolation {result.isolation}" if result.isolation else ""
             line = f"{root}: {result.checkpoints} checkpoints played{at}"

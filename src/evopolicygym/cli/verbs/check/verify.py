@@ -13,6 +13,7 @@ import evopolicygym
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_json, print_warning
+from evopolicygym.core.errors import RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted
 
@@ -27,6 +28,8 @@ EXAMPLES = """
 Examples:
 
 evopolicygym verify RUN
+
+evopolicygym verify runs/default   (all runs below it)
 
 evopolicygym verify RUN --replay   (plays validation and held-out again, and selects again)
 """
@@ -43,8 +46,9 @@ def verify(
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if a check fails.
+    """Check records: chain, task, budget, checkpoints, feedback, score, commitment. Exit code 1 if a check fails.
 
+    RUN may be a bundle or a directory with runs below it. Exit code 3 if a record can't be read at all.
     Exit code 6 if only a replay, on another processor or with other versions, differs, and by no more than rounding.
     """
     with interruptible():
@@ -65,6 +69,8 @@ def verify(
         print_json({"run": str(verification.path), "ok": verification.ok, "findings": documents})
     else:
         _print(verification)
+    if verification.is_unreadable:
+        raise typer.Exit(RecordError.exit_code)
     if not verification.ok:
         raise typer.Exit(ROUNDING if verification.is_rounding else 1)
 

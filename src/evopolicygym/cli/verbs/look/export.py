@@ -22,13 +22,14 @@ from evopolicygym.cli.options import (
     with_flags,
 )
 from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.cli.tables import print_problems
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
 from evopolicygym.export.harbor import HarborTask
 from evopolicygym.export.hub import HubUpload, push, repository_of, tables_upload, total_bytes
-from evopolicygym.export.tables import find
+from evopolicygym.records.checked import CheckedRun, open_usable_runs
 from evopolicygym.records.reader import find_places
 
 EXAMPLES = """
@@ -147,15 +148,15 @@ def export(
 ) -> None:
     """Write runs as tables (Parquet, CSV), train episodes as Minari data sets, or conversations as ATIF."""
 
-    def follow(roots: Iterable[Path]) -> Iterable[Path]:
-        return track(roots, "exporting", len(run_roots), console=err(), disable=as_json)
+    def follow(runs: Iterable[CheckedRun]) -> Iterable[CheckedRun]:
+        return track(runs, "exporting", len(opened.runs), console=err(), disable=as_json)
 
     repository = _resolve_repository(push_to, format_name, yes=yes, public=public)
     EXPORTERS.load(format_name)
-    run_roots = find(find_places(runs, below))
+    opened = open_usable_runs(find_places(runs, below))
     table_names = split_names(tables) or None
     with interruptible():
-        exported = write(format_name, run_roots, output, table_names, steps=not no_steps, force=force, follow=follow)
+        exported = write(format_name, opened.runs, output, table_names, steps=not no_steps, force=force, follow=follow)
     document: dict[str, Any] = {}
     if as_json:
         files = [
@@ -164,7 +165,9 @@ def export(
         ]
         document = {"format": format_name, "directory": str(output), "runs": exported.runs}
         document |= {"written": files, "notes": exported.notes}
+        document["problems"] = [problem.document for problem in opened.problems]
     else:
+        print_problems(err(), opened.problems)
         _print(exported, output)
     if repository:
         upload = tables_upload(exported.written, output, repository, exported.runs, is_private=not public)

@@ -91,7 +91,7 @@ def report(
             parts = select_parts(
                 split_names(",".join(only or ())), split_names(form), figures=not no_figures, pages=not no_pages
             )
-            results = load_results(places)
+            results = load_results(places, needed=not published.tables)
             if not as_json:
                 print_problems(err(), results.problems)
             contents = write_report(

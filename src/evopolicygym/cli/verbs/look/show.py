@@ -11,6 +11,7 @@ from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.cli.output import out, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import printable
+from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.labels import RunLabels, read_labels
 from evopolicygym.records.reader import find_run, read_run
 
@@ -47,4 +48,4 @@ def show(
     if labels != RunLabels():
         texts = [labels.name, ", ".join(labels.tags), labels.note]
         out().print(printable("; ".join(filter(None, texts))), markup=False, soft_wrap=True)
-    show_outcome(out(), record, submissions_shown=True)
+    show_outcome(out(), record, look_at_run(run), submissions_shown=True)
