@@ -84,9 +84,9 @@ def test_tables_have_the_numbers_that_they_had(command: str, snapshot: SnapshotA
 
 def test_exports_have_the_columns_that_they_had(snapshot: SnapshotAssertion, tmp_path: Path) -> None:
     """Every run has its score, and each column holds what it held; a digest is that of a column."""
-    printed(f"export csv results/references -o {tmp_path}")
+    printed(f"export csv results/references -o {tmp_path}/out")
     found = {}
-    for path in sorted(tmp_path.glob("*.csv")):
+    for path in sorted((tmp_path / "out").glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
             found[path.stem] = list(csv.DictReader(file))
     digests = {
