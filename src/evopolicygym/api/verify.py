@@ -14,6 +14,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
 from evopolicygym.records.reader import Places, expand_runs, find_places, find_run, read_run
+from evopolicygym.records.release import refuse_release
 from evopolicygym.records.verify import findings
 from evopolicygym.runs.config import absolutize_paths
 from evopolicygym.runs.preflight import cap_workers
@@ -99,6 +100,8 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         UsageError: There is no such run.
     """
     root = find_run(Path(run), Path(runs_directory))
+    if replay:
+        refuse_release(root)
     means = (
         ReplayOptions(cap_workers(workers, executor, on_warning), executor, address, isolation, trust)
         if replay

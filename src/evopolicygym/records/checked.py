@@ -25,8 +25,10 @@ from evopolicygym.records.bundle import UnpackedBundle, is_bundle, unpack
 from evopolicygym.records.file_stamps import code_key, settled_key
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import Problem, experiment_name, read_run, scan
+from evopolicygym.records.release import UNCHECKED as UNCHECKED_RELEASE
+from evopolicygym.records.release import is_release
 from evopolicygym.records.rollback_guard import Mark, is_replayed, own_mark
-from evopolicygym.records.run_document import MAX_BYTES, decode, record_text
+from evopolicygym.records.run_document import MAX_BYTES, decode, record_text, summary_of
 from evopolicygym.records.verify import COMMITMENT, DOCUMENT, UNCHECKED, UNREAD, findings_of
 
 DATABASE = "checks.sqlite3"
@@ -97,6 +99,8 @@ def open_run(root: Path) -> CheckedRun:
     Raises ``UsageError`` if ``root`` isn't a run directory, ``RecordError`` if the record can't be read or a check of
     it fails.
     """
+    if is_release(root):
+        return CheckedRun(root, summary_of(read_run(root)), RecordState.UNVERIFIED, UNCHECKED_RELEASE)
     paths = RunPaths(root)
     known = _read_cache(paths)
     if known is not None:

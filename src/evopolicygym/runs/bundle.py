@@ -31,6 +31,7 @@ from evopolicygym.records.bundle import (
 from evopolicygym.records.experiment import REVEALED_FILE, ledger_of, revealed_file
 from evopolicygym.records.paths import EXPERIMENT, run_directory
 from evopolicygym.records.reader import EXPERIMENT_FILE, RunRecord, experiment_name, read_run
+from evopolicygym.records.release import refuse_release
 from evopolicygym.records.verify import findings
 
 OVERLAP = 512
@@ -90,6 +91,7 @@ def bundle_runs(roots: Sequence[Path], file: Path, *, allow_names: bool = False)
 
 def _read_finished_run(root: Path) -> RunRecord:
     """Return a run's record; raise ``UsageError`` unless it is finished, ``RecordError`` unless it verifies."""
+    refuse_release(root)
     record = read_run(root)
     opened = record.state.opened
     if record.state.finished is None:

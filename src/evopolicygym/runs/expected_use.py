@@ -27,6 +27,7 @@ LIMITS = ("max_cost", "max_time")
 def load_played_runs(directory: Path) -> PlayedRuns:
     """Return the runs that estimates stand on: those below a directory, if there are any, and those that ship."""
     own = load_results([directory]).runs if next(find_runs(directory), None) else ()
+    own = tuple(run for run in own if not run.is_release)
     return PlayedRuns(own, tuple(run for name in SHIPPED for run in shipped(name).runs), episode_seconds)
 
 
