@@ -55,7 +55,7 @@ class Group:
 def group_of(state: RunState) -> Group:
     """Return the group that a run is counted in."""
     environment = state.opened.task.environment
-    return Group(state.opened.agent.entry, environment.kind.value, environment.name)
+    return Group(state.opened.entry, environment.kind.value, environment.name)
 
 
 def summary_table(name: str, diagnostic: Diagnostic[Any], measured: object) -> Table:

@@ -23,6 +23,7 @@ from evopolicygym.core import places
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.file_stamps import code_key, settled_key
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.release import is_release
 
 DATABASE = "measurements.sqlite3"
 MAX_ENTRIES = 200_000
@@ -152,6 +153,8 @@ class MeasurementIndex:
 
 def run_key(root: Path) -> bytes | None:
     """Return what identifies the files that a run is measured from, and this code; None if they can't be relied on."""
+    if is_release(root):  # measured from its feedback, too
+        return None
     paths = RunPaths(root)
     return settled_key((paths.journal, paths.document, paths.post_hoc, paths.checkpoints), code_key())
 

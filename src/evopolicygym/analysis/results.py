@@ -54,7 +54,8 @@ class RunResult:
     model: str
     effort: str
     command: tuple[str, ...]
-    seed: int
+    seed: int | None
+    """None if unknown."""
     split: str
     experiment: str
     """Its identity."""
@@ -72,6 +73,7 @@ class RunResult:
     spent: int
     submissions: int
     validation_cases: int
+    """0 if unknown."""
     feedback: str
     films: int = 0
     """Films of train episodes that the agent could ask for."""
@@ -112,7 +114,7 @@ class RunResult:
     given_label: str = ""
     """The user's label for the agent; empty if none was given."""
     held_out_cases: int = 0
-    """The number of cases that were to score the run."""
+    """The number of cases that were to score the run; 0 if unknown."""
     checkpoints: tuple[str, ...] = ()
     """The checkpoints of its submissions, in order; empty if the record lacks them."""
     revealed: bool = False
@@ -121,6 +123,11 @@ class RunResult:
     """How far the record is to be believed."""
     label: str = field(default="", compare=False)
     """The label of the run's entry."""
+
+    @property
+    def is_release(self) -> bool:
+        """Whether it was played by the paper's release: of its task, only the name is known."""
+        return not self.game.id
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -216,6 +223,8 @@ MADE_HERE = frozenset(
         "choices",
         "experiment_name",
         "reference_anchor",
+        "validation_cases",
+        "held_out_cases",
         "curve",
         "record_state",
     }
@@ -273,6 +282,8 @@ def result_of(run: CheckedRun) -> RunResult:
         finish=_finish(summary),
         choices=changed_settings(summary.task, FURTHER),
         reference_anchor=environment.reference_anchor,
+        validation_cases=summary.task.validation_cases,
+        held_out_cases=summary.task.held_out_cases,
         curve=_curve(summary),
     )
 

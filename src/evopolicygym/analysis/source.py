@@ -10,7 +10,7 @@ import hashlib
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -214,8 +214,8 @@ _known: dict[str, Source] = {}
 """Python files by their hash: most submissions repeat most files."""
 
 
-def read_bundle(directory: Path, root: Path | None = None) -> Bundle | None:
-    """Return the files below a directory; None if it is missing, or is not a checkpoint.
+def read_bundle(directory: Path, root: Path | None = None, ignored: Collection[str] = ()) -> Bundle | None:
+    """Return the files below a directory without ignored ones; None if it is missing, or is not a checkpoint.
 
     A checkpoint has only files and directories, and no link below ``root`` leads to it.
     """
@@ -226,6 +226,8 @@ def read_bundle(directory: Path, root: Path | None = None) -> Bundle | None:
     files: dict[str, File] = {}
     parsed = 0
     for path in paths:
+        if path.parent == directory and path.name in ignored:
+            continue
         file, read = _read(path, directory, MOST_PARSED_BYTES - parsed)
         parsed += read
         files[path.relative_to(directory).as_posix()] = file
@@ -246,7 +248,7 @@ def bundle_of(record: RunRecord, checkpoint: str) -> Bundle | None:
         known = {}
         _last[:] = [(record, known)]
     if checkpoint not in known:
-        known[checkpoint] = read_bundle(record.paths.checkpoint(checkpoint), record.paths.root)
+        known[checkpoint] = read_bundle(record.paths.checkpoint(checkpoint), record.paths.root, record.ignored)
     return known[checkpoint]
 
 

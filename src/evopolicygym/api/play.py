@@ -34,6 +34,7 @@ from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.experiment import revealed
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_run, read_run
+from evopolicygym.records.release import refuse_release
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import resolve_run_config
 from evopolicygym.runs.disk_forecast import disk_note
@@ -308,8 +309,9 @@ def enter(
         AgentError: The shell was left before the run was over, which this process played; ``enter`` continues it.
         SandboxError: The isolation keeps no program in.
     """
-    refuse_no_terminal("A shell")
     root = find_run(Path(run), Path(runs_directory)).resolve()
+    refuse_release(root)
+    refuse_no_terminal("A shell")
     state = read_run(root).state
     agent = state.opened.agent
     if state.stage is not Stage.OPEN:

@@ -101,7 +101,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     if unknown := [name for name in published if name != SHIPPED]:
         raise UnknownName("shipped table with repeats", unknown[0], [SHIPPED])
     results = load_results(find_places(runs, runs_directory, needed=not published), follow)
-    known = task_variances(results.runs, with_shipped=bool(published))
+    known = task_variances([run for run in results.runs if not run.is_release], with_shipped=bool(published))
     names = [task.task for task in known]
     for name in tasks:
         if name not in names:

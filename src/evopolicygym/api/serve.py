@@ -36,6 +36,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_run, read_run
+from evopolicygym.records.release import refuse_release
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import RunConfig, resolve_run_config
 from evopolicygym.runs.preflight import cap_workers
@@ -275,6 +276,7 @@ def _resumed(
 ) -> _Served:
     refuse_unknown_tracker(track)
     root, directory = find_run(Path(run), Path(below)), _absolute(workspace)
+    refuse_release(root)
     if (agent := read_run(root).state.opened.agent).name != OUTSIDE:
         raise UsageError(f"The run's agent is {agent.entry}, which is not outside: evopolicygym resume {root} works.")
     most = cap_workers(workers, LOCAL, on_warning)

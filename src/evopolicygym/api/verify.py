@@ -15,6 +15,7 @@ from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
 from evopolicygym.records.checked import candidates, open_usable_runs
 from evopolicygym.records.reader import Places, Problem, find_places, find_run, read_run
+from evopolicygym.records.release import refuse_release
 from evopolicygym.records.rollback_guard import keep_replayed
 from evopolicygym.records.verify import UNREADABLE, findings
 from evopolicygym.runs.config import absolutize_paths
@@ -107,6 +108,8 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         UsageError: There is no such run.
     """
     root = find_run(Path(run), Path(runs_directory))
+    if replay:
+        refuse_release(root)
     means = (
         ReplayOptions(cap_workers(workers, executor, on_warning), executor, address, isolation, trust)
         if replay

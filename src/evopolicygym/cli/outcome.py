@@ -97,7 +97,8 @@ def as_json(root: Path) -> dict[str, object]:
 def _selection_optimism(state: RunState) -> float | None:
     """Return the selected checkpoint's validation mean less its held-out mean; None without a score."""
     held_out = state.held_out()
-    return None if held_out is None or state.selected is None else state.selected.validation_mean - held_out.mean
+    validation = state.selected.validation_mean if state.selected else None
+    return None if held_out is None or validation is None else validation - held_out.mean
 
 
 def _problems(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -130,6 +131,9 @@ def _problems(record: RunRecord) -> Iterator[tuple[str, str]]:
 
 def _next_verbs(state: RunState, *, submissions_shown: bool, is_playing: bool) -> Iterator[str]:
     """Yield the verbs that are useful next."""
+    if not state.opened.task.environment.is_known:
+        yield "diagnose"
+        return
     if not state.finished and not is_playing:
         yield state.opened.agent.resumed_by
     if not submissions_shown:
@@ -147,15 +151,24 @@ def _headline(state: RunState) -> Text:
             text = f"unfinished, {state.spent} of {counted(state.budget, 'episode')} spent"
         else:
             text = f"unfinished, {'validation' if state.stage is Stage.CLOSED else 'held-out'} is not complete"
-        return Text(f"{opened.task.environment.name}: {text}", style="yellow")
+        release = "" if opened.task.environment.is_known else f"; protocol {opened.protocol_version}, unverified"
+        return Text(f"{opened.task.environment.name}: {text}{release}", style="yellow")
     rate, random = success_rate(state), random_play(state)
     success = f", success rate {rate:.0%}" if rate is not None else ""
+    optimism = _selection_optimism(state)
+    if optimism is None:
+        return Text.assemble(
+            f"{opened.task.environment.name}: held-out score ",
+            (plus_minus(held_out.mean, held_out.standard_error), "bold green"),
+            f" over {counted(held_out.count, 'case')}\n",
+            f"{_selected_at(state)} of {len(state.submissions)}; protocol {opened.protocol_version}, unverified",
+        )
     return Text.assemble(
         f"{opened.task.environment.name}: held-out score ",
         (plus_minus(held_out.mean, held_out.standard_error), "bold green"),
         f" over {counted(held_out.count, 'case')}{success}\n",
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
-        f"{number(state.selected.validation_mean)} ({_optimism_text(state.selected.validation_mean - held_out.mean)}); "
+        f"{number(state.selected.validation_mean)} ({_optimism_text(optimism)}); "
         f"{opened.split} split",
         REVEALED if opened.revealed else "",
         f", isolation {opened.isolation}",

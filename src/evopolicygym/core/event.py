@@ -17,6 +17,8 @@ from evopolicygym.core.task import EnvironmentSpec, Task
 
 SCHEMA = 3
 """The schema of the event log, ``run.json`` and ``post_hoc.json``. No other schema is read."""
+RELEASE_MARK = "(paper's release)"
+"""What follows the agent of a run of the paper's release in the name of its entry."""
 SCHEMA_VERSION = "1"
 """The schema of ``summary.json``, ``GET /info``, films and suites."""
 
@@ -89,6 +91,11 @@ class RunOpened:
     interface: Mapping[str, Any] = field(default_factory=dict)
     """The interface through which the environment is played (``core/interface.py``); empty for the standard one."""
     schema_version: int = SCHEMA
+
+    @property
+    def entry(self) -> str:
+        """The name of the run's entry in tables."""
+        return self.agent.entry if self.task.environment.is_known else f"{self.agent.entry} {RELEASE_MARK}"
 
     @property
     def shown_environment(self) -> EnvironmentSpec:
@@ -245,7 +252,8 @@ class CheckpointSelected:
     time: str
     submit_index: int
     checkpoint: str
-    validation_mean: float
+    validation_mean: float | None
+    """None in a record of the paper's release, which has it on another scale."""
 
 
 @dataclass(frozen=True, slots=True)

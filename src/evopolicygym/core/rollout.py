@@ -49,11 +49,12 @@ class Episode:
     episode_return: float
     """The undiscounted sum of its rewards."""
     length: int
-    """Number of steps, including those of the anchor policy."""
+    """Number of steps, including those of the anchor policy; 0 if unknown."""
     terminated: bool
     truncated: bool
+    """Of an episode whose end is unknown, neither this nor ``terminated`` is true."""
     trajectory_sha256: str
-    """Hash of observations, actions, rewards and endings as raw arrays."""
+    """Hash of observations, actions, rewards and endings as raw arrays; empty if unknown, as the times then are."""
     success: bool | None = None
     """None if the environment has no success rule."""
     failure: Failure | None = None
@@ -76,7 +77,8 @@ class Episode:
         """How it ended, in one line: the kind of end, success, or the failure."""
         if self.failure:
             return f"failed: {self.failure.reason}: {printable(self.failure.message)}"
-        return ("terminated" if self.terminated else "truncated") + (", success" if self.succeeded else "")
+        end = "terminated" if self.terminated else "truncated" if self.truncated else "end unknown"
+        return end + (", success" if self.succeeded else "")
 
     @property
     def succeeded(self) -> bool | None:

@@ -243,10 +243,11 @@ class RunState:
         if not (latest and latest[0].split is split and latest[0].checkpoint == checkpoint):
             latest = _rollouts_by_checkpoint(self.hidden).get(checkpoint, ())
         rollouts = (each for each in latest if each.split is split)
-        return next(rollouts, None) or HiddenRollout(split, checkpoint, (None,) * self.cases(split))
+        cases = max(1, self.cases(split))  # of an unknown number, none is played
+        return next(rollouts, None) or HiddenRollout(split, checkpoint, (None,) * cases)
 
     def cases(self, split: Split) -> int:
-        """Return how many cases of a split the run uses."""
+        """Return how many cases of a split the run uses; 0 if unknown."""
         task = self.opened.task
         return {
             Split.TRAIN: task.train_cases,

@@ -7,11 +7,17 @@ from typing import Any
 
 from evopolicygym.core.agent import AgentConfig, AgentEnd, PriceSnapshot
 from evopolicygym.core.cases import SplitSource
-from evopolicygym.core.event import CloseReason, RunStatus, StopReason
+from evopolicygym.core.event import RELEASE_MARK, CloseReason, RunStatus, StopReason
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Task
+
+UNKNOWN_OF_RELEASE: Mapping[str, Any] = {
+    **dict.fromkeys(("split_source", "text", "interface", "feedback", "memory"), ""),
+    **dict.fromkeys(("train_cases", "validation_cases", "finish_allowed", "min_episodes", "turns", "resumes")),
+}
+"""Columns of ``RunSummary.row()`` that a record of the paper's release doesn't tell, besides those that are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +219,8 @@ class RunSummary:
     stage: Stage
     task: Task
     agent: AgentConfig
-    seed: int
+    seed: int | None
+    """None if unknown."""
     split: SplitSource
     experiment: str
     """The experiment's id."""
@@ -242,7 +249,7 @@ class RunSummary:
     @property
     def entry(self) -> str:
         """The name of the run's entry in tables."""
-        return self.agent.entry
+        return self.agent.entry if self.task.environment.is_known else f"{self.agent.entry} {RELEASE_MARK}"
 
     @property
     def agent_error(self) -> str | None:
@@ -280,6 +287,7 @@ class RunSummary:
         """
         task, agent, outcome, timing = self.task, self.agent, self.outcome, self.timing
         environment, budget, usage = task.environment, task.budget, self.usage or UsageSummary({})
+        unknown = {} if environment.is_known else UNKNOWN_OF_RELEASE
         return {
             "run": self.run_id,
             "task": environment.name,
@@ -323,7 +331,7 @@ class RunSummary:
             "checkpoints": tuple(submission.checkpoint for submission in self.submissions),
             "distinct_checkpoints": len({candidate.checkpoint for candidate in self._candidates}),
             "validation_cases": task.validation_cases,
-            "held_out_cases": task.held_out_cases,
+            "held_out_cases": task.held_out_cases or None,
             "train_cases": task.train_cases,
             "random_anchor": environment.random_anchor,
             "idle_anchor": environment.idle_anchor,
@@ -356,6 +364,7 @@ class RunSummary:
             "train_seconds": float(timing.train_seconds),
             "wall_seconds": timing.wall_seconds,
             "turn_seconds": sum(turn.seconds for turn in timing.agent_turns),
+            **unknown,
         }
 
     @property

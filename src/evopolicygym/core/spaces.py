@@ -93,7 +93,13 @@ class Dict:
     spaces: "tuple[tuple[str, Space], ...]"
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownSpace:
+    """A space that a record doesn't describe; its values are what JSON says."""
+
+
 Space = Discrete | Box | MultiDiscrete | MultiBinary | Text | Tuple | Dict
+RecordedSpace = Space | UnknownSpace
 
 
 def to_schema(space: Space) -> dict[str, Any]:
@@ -140,6 +146,11 @@ def from_schema(schema: Mapping[str, Any]) -> Space:
             return Dict(tuple((name, from_schema(part)) for name, part in schema["spaces"].items()))
         case other:
             raise ValueError(f"A space of type {other!r} is not known")
+
+
+def recorded_space(schema: Mapping[str, Any]) -> RecordedSpace:
+    """Return the space that a record describes; raise ``ValueError`` on an unknown type."""
+    return from_schema(schema) if schema else UnknownSpace()
 
 
 def bounds_of(array: "NDArray[Any]") -> Bounds:

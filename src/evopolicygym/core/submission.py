@@ -23,6 +23,8 @@ class SubmissionStatus(StrEnum):
     """Import or construction took too long."""
     INTERRUPTED = "interrupted"
     """The run was stopped while it was playing; resuming plays the missing episodes without a new charge."""
+    OTHER = "other"
+    """In a record of the paper's release: a status that has no counterpart; its error names it."""
 
 
 @dataclass(frozen=True, slots=True)

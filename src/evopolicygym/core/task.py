@@ -17,6 +17,8 @@ class TaskKind(StrEnum):
     """Gains and thresholds of a controller of known form."""
     SYNTHESIS = "synthesis"
     """Perception, memory or planning has to be built."""
+    UNKNOWN = ""
+    """Of an environment of which no more than its name is known; no spec has it."""
 
 
 class TaskText(StrEnum):
@@ -127,6 +129,11 @@ class EnvironmentSpec:
     """The pack whose own Python environment plays it; empty where it plays on the Python that we run on."""
     world: World | None = None
     """What makes the task harder than its simulator does; None for the standard world."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether more than its name is known; of a run of the paper's release, nothing else is."""
+        return bool(self.id)
 
     @property
     def registered_id(self) -> str:
@@ -333,7 +340,7 @@ class Task:
     validation_cases: int = 16
     held_out_cases: int = 32
     train_cases: int = TRAIN_CASES
-    """How many train cases an agent may name."""
+    """How many train cases an agent may name. Numbers of cases are 0 if they and the environment are unknown."""
     limits: Limits = field(default_factory=Limits)
     feedback: FeedbackProfile = FeedbackProfile.FULL
     finish_allowed: bool = False
@@ -372,7 +379,7 @@ class Task:
             ("held-out cases", self.held_out_cases, HELD_OUT_CASES),
             ("train cases", self.train_cases, TRAIN_CASES),
         ):
-            if not 1 <= asked <= most:
+            if self.environment.is_known and not 1 <= asked <= most:
                 raise UsageError(f"Invalid number of {what}: expected 1 to {most}, got {asked}.")
         if self.films < 0:
             raise UsageError(f"Invalid films: expected an integer from 0, got {self.films}.")

@@ -61,7 +61,7 @@ class TaskEvaluation:
     def returns(self) -> Estimate:
         """Mean held-out return; its error is over runs, or over the cases of a single run."""
         if len(self.runs) == 1:
-            return Estimate(self.row.score or 0.0, self.row.standard_error, self.row.held_out_cases)
+            return Estimate(self.row.score or 0.0, self.row.standard_error, self.row.held_out_cases or 0)
         return estimate([row.score for row in self.runs if row.score is not None])
 
     @property
@@ -109,6 +109,9 @@ class EvaluationsExporter(BaseExporter):
             self.notes.append(f"{row.run} is left out: it has no score ({row.status or row.stage}).")
             return
         environment = run.record.state.opened.task.environment
+        if not environment.is_known:
+            self.notes.append(f"{row.run} is left out: it was played by the paper's release, whose task is unknown.")
+            return
         anchors = environment.random_anchor, environment.reference_anchor
         random, reference = (anchor.mean if anchor else None for anchor in anchors)
         evaluation = TaskEvaluation(row, random, reference)

@@ -14,7 +14,7 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import Estimate, estimate
-from evopolicygym.core.spaces import Dict, Space, Text, Tuple, from_schema
+from evopolicygym.core.spaces import Dict, RecordedSpace, Text, Tuple, UnknownSpace, recorded_space
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.text import printable
 from evopolicygym.export.schema import (
@@ -208,7 +208,8 @@ def _episode_rows(
     for position, (case, episode) in enumerate(zip(cases, episodes, strict=True)):
         if episode is None:
             continue
-        failure = episode.failure
+        failure, has_end = episode.failure, episode.terminated or episode.truncated
+        is_ours = state.opened.task.environment.is_known
         yield EpisodeRow(
             run=state.opened.run_id,
             episode=f"{split.value}/{checkpoint if submission is None else submission}/{position}",
@@ -218,16 +219,16 @@ def _episode_rows(
             position=position,
             case=case,
             episode_return=episode.episode_return,
-            length=episode.length,
-            terminated=episode.terminated,
-            truncated=episode.truncated,
+            length=episode.length or None,
+            terminated=episode.terminated if has_end else None,
+            truncated=episode.truncated if has_end else None,
             success=episode.succeeded,
             failure=failure.reason.value if failure else None,
             failure_step=failure.step if failure else None,
             failure_message=failure.message if failure else None,
-            actions_clipped=episode.actions_clipped,
+            actions_clipped=episode.actions_clipped if is_ours else None,
             reward_components=json_text(dict(episode.reward_components)),
-            seconds=episode.seconds,
+            seconds=episode.seconds if is_ours else None,
             trajectory_sha256=episode.trajectory_sha256,
         )
 
@@ -247,16 +248,16 @@ def episode_steps(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iter
     return None if steps is None else _check_count(steps, episode, str(directory))
 
 
-def spaces(state: RunState) -> tuple[Space, Space]:
+def spaces(state: RunState) -> tuple[RecordedSpace, RecordedSpace]:
     """Return the spaces of a run's observations and actions."""
-    return from_schema(state.opened.observation_schema), from_schema(state.opened.action_schema)
+    return recorded_space(state.opened.observation_schema), recorded_space(state.opened.action_schema)
 
 
 def step_rows(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator[StepRow]:
     """Yield the rows of an episode's recorded steps."""
     observations, actions = spaces(state)
     for index, step in enumerate(episode_steps(paths, state, episode) or ()):
-        last = index == episode.length - 1
+        last = index + 1 == episode.length
         observation, observation_json = _cells(observations, step.observation)
         action, action_json = _cells(actions, step.action)
         final, final_json = _cells(observations, step.final_observation)
@@ -274,8 +275,8 @@ def step_rows(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator
             action=action,
             action_json=action_json,
             reward=step.reward,
-            terminated=last and episode.terminated,
-            truncated=last and episode.truncated,
+            terminated=last and bool(episode.terminated),
+            truncated=last and bool(episode.truncated),
             action_clipped=step.clipped,
             info=None if step.info is None else json_text(step.info),
             final_observation=final,
@@ -298,10 +299,10 @@ def _check_count(steps: Iterator[Step], episode: EpisodeRow, where: str) -> Iter
         raise RecordError(f"{where} has {count} steps; the event log says that the episode had {episode.length}.")
 
 
-def _cells(space: Space, value: Any) -> tuple[Numbers | None, Json | None]:  # noqa: ANN401 - a value of any space
+def _cells(space: RecordedSpace, value: Any) -> tuple[Numbers | None, Json | None]:  # noqa: ANN401 - a value of any space
     """Return a value for the column of numbers and for that of JSON; one of them is None."""
     if value is None:
         return None, None
-    if isinstance(space, Dict | Tuple | Text):
+    if isinstance(space, Dict | Tuple | Text | UnknownSpace):
         return None, json_text(value)
     return np.asarray(value, np.float64).ravel(), None

@@ -25,8 +25,10 @@ from evopolicygym.records.bundle import UnpackedBundle, is_bundle, unpack
 from evopolicygym.records.file_stamps import code_key, settled_key
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import JOURNAL, Problem, experiment_name, read_run, scan
+from evopolicygym.records.release import UNCHECKED as UNCHECKED_RELEASE
+from evopolicygym.records.release import is_release
 from evopolicygym.records.rollback_guard import Mark, is_replayed, own_mark
-from evopolicygym.records.run_document import MAX_BYTES, decode, record_text
+from evopolicygym.records.run_document import MAX_BYTES, decode, record_text, summary_of
 from evopolicygym.records.verify import COMMITMENT, DOCUMENT, UNCHECKED, UNREAD, findings_of
 
 DATABASE = "checks.sqlite3"
@@ -109,6 +111,8 @@ def open_run(root: Path) -> CheckedRun:
 
 def look_at_run(root: Path) -> CheckedRun:
     """Return a run whether or not its record holds, as its state says; raise as ``open_run`` does otherwise."""
+    if is_release(root):
+        return CheckedRun(root, summary_of(read_run(root)), RecordState.UNVERIFIED, UNCHECKED_RELEASE)
     summary, check = _check(root)
     state, unchecked = _state(summary, check, is_played=is_locked(RunPaths(root).lock))
     return CheckedRun(root, summary, state, unchecked, printable(experiment_name(root, summary.experiment)))

@@ -17,6 +17,7 @@ from evopolicygym.core.places import DEFAULT_RUNS, state_directory
 from evopolicygym.core.run import RunState, fold
 from evopolicygym.records import journal
 from evopolicygym.records.paths import EXPERIMENT, RunPaths
+from evopolicygym.records.release import METADATA, is_release, read_release
 
 Places = str | Path | Iterable[str | Path]
 """A run (its directory, id, id prefix, or ``latest``), a directory with runs below it, or several of these."""
@@ -28,7 +29,7 @@ MAX_EXPERIMENT = 1 << 20
 """Bytes of ``experiment.json``."""
 LATEST = "latest"
 JOURNAL, DOCUMENT = "journal.jsonl", "run.json"
-"""A run is a directory with an event log; ``run.json`` alone is none, as nothing of it could be checked."""
+"""A run is a directory with an event log, or one of the paper's release; ``run.json`` alone is none."""
 MAX_DIRECTORIES = 1_000_000
 """Directories that a search for runs looks into, at most."""
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}", re.ASCII)
@@ -47,12 +48,16 @@ class RunRecord:
     torn: int
     """Bytes of an incomplete line at the event log's end, which resuming cuts off."""
     hashes: tuple[str, ...]
-    """The hash of each event's line in the event log."""
+    """The hash of each event's line in the event log; empty without one."""
+    ignored: frozenset[str] = frozenset()
+    """Files at the top of a checkpoint's directory that are no part of the policy."""
 
 
 def read_run(root: Path) -> RunRecord:
     """Read a run; raise ``UsageError`` if ``root`` isn't a run directory, ``RecordError`` if the run is broken."""
     paths = RunPaths(root)
+    if is_release(root):
+        return RunRecord(paths, *read_release(root), 0, (), METADATA)
     try:
         contents = journal.read(paths.journal)
     except (FileNotFoundError, NotADirectoryError):
@@ -158,6 +163,9 @@ def scan(below: Path) -> Iterator[Path | Problem]:
         names = {*files, *directories}
         if JOURNAL in names:
             directories.clear()  # a run contains no other run, and its files come and go while it is played
+            yield Path(directory)
+        elif DOCUMENT in files and is_release(Path(directory)):
+            directories.clear()
             yield Path(directory)
         elif DOCUMENT in files:
             yield Problem(

@@ -62,7 +62,23 @@ def encode(summary: RunSummary) -> dict[str, Any]:
     document = {"schema_version": SCHEMA, **asdict(summary), **usages}
     if summary.task.environment.world is None:  # as runs from before there were worlds have it
         del document["task"]["environment"]["world"]
-    return document
+    return document if summary.task.environment.is_known else _without_unknown(document)
+
+
+def _without_unknown(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of a run of the paper's release, without what is unknown of its task."""
+    task, outcome = document["task"], document["outcome"]
+    known = {
+        "environment": {"name": task["environment"]["name"]},
+        "budget": {"episodes": task["budget"]["episodes"]},
+        "held_out_cases": task["held_out_cases"] or None,
+    }
+    return {
+        **document,
+        "task": known,
+        "outcome": {**outcome, "held_out_failures": None},
+        **dict.fromkeys(("split", "experiment", "commitment", "fingerprint", "isolation", "revealed")),
+    }
 
 
 def decode(text: str | bytes) -> RunSummary:
@@ -181,7 +197,7 @@ def summary_of(record: RunRecord) -> RunSummary:
         stage=state.stage,
         task=opened.task,
         agent=opened.agent,
-        seed=opened.seed,
+        seed=opened.seed if opened.task.environment.is_known else None,
         split=opened.split,
         experiment=opened.experiment,
         revealed=opened.revealed,

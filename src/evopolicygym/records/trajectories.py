@@ -24,7 +24,7 @@ from pydantic_core import to_json
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.rollout import Failure, Recording
-from evopolicygym.core.spaces import Dict, Space, Text, Tuple
+from evopolicygym.core.spaces import Dict, RecordedSpace, Space, Text, Tuple, UnknownSpace
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.records import atomic
 
@@ -296,18 +296,19 @@ class Step:
 
 
 def read_steps(
-    directory: Path, observation_space: Space, action_space: Space, *, root: Path | None = None
+    directory: Path, observation_space: RecordedSpace, action_space: RecordedSpace, *, root: Path | None = None
 ) -> Iterator[Step] | None:
     """Return an episode's steps in order, with what was recorded of each; None if no steps were recorded.
 
-    No step is loaded before it is consumed. Below ``root``, the run directory, no link is followed.
+    No step is loaded before it is consumed. Below ``root``, the run directory, no link is followed. Of an unknown
+    space, only what a trajectory's lines hold is read.
 
     Raises ``RecordError``, at once or while steps are consumed, if a file is damaged.
     """
     files = _EpisodeReader(directory, root)
     if files.has(TRAJECTORY):
         return _convert_errors(directory, _trajectory_steps(files, observation_space))
-    if files.has(ACTIONS):
+    if files.has(ACTIONS) and not isinstance(action_space, UnknownSpace):
         return _convert_errors(directory, _action_steps(files, action_space))
     return None
 
@@ -352,10 +353,10 @@ def _convert_errors(directory: Path, steps: Iterator[Step]) -> Iterator[Step]:
         raise RecordError(f"The steps in {directory} can't be read: {type(error).__name__}: {error}") from error
 
 
-def _trajectory_steps(files: _EpisodeReader, space: Space) -> Iterator[Step]:
+def _trajectory_steps(files: _EpisodeReader, space: RecordedSpace) -> Iterator[Step]:
     with ExitStack() as stack:
         stored: Iterator[Any] | None = None
-        if files.has(OBSERVATIONS):
+        if not isinstance(space, UnknownSpace) and files.has(OBSERVATIONS):
             archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(files.open_archive(OBSERVATIONS))))
             stored = _values(archive, space, "observations")
         lines = stack.enter_context(files.open(TRAJECTORY))
@@ -365,8 +366,8 @@ def _trajectory_steps(files: _EpisodeReader, space: Space) -> Iterator[Step]:
             row = json.loads(line)
             last = row["terminated"] or row["truncated"]
             observation = row["obs"] if stored is None else _next(stored)
-            final = (row["final_obs"] if stored is None else _next(stored)) if last else None
-            clipped = row.get("action_clipped", False)
+            final = (row.get("final_obs") if stored is None else _next(stored)) if last else None
+            clipped = row.get("action_clipped", None if isinstance(space, UnknownSpace) else False)
             yield Step(row["action"], float(row["reward"]), observation, final, clipped, row["info"])
 
 

@@ -25,6 +25,8 @@ from evopolicygym.records.feedback import feedback_sha256, log_sha256
 from evopolicygym.records.paths import SUMMARY, RunPaths
 from evopolicygym.records.post_hoc import post_hoc_sha256, read_post_hoc
 from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.release import UNCHECKED as UNCHECKED_RELEASE
+from evopolicygym.records.release import is_release
 from evopolicygym.records.rollback_guard import FINDING, mark_finding
 from evopolicygym.records.run_document import MAX_BYTES, read_stage, record_text
 from evopolicygym.records.trajectories import read_steps
@@ -47,6 +49,11 @@ def findings(root: Path) -> Iterator[Finding]:
 
     Raises ``UsageError`` where there is no run.
     """
+    if is_release(root):
+        yield Finding(
+            "journal", ok=False, detail=f"there is none: {UNCHECKED_RELEASE}, of which nothing can be checked"
+        )
+        return
     try:
         record = read_run(root)
     except RecordError as error:

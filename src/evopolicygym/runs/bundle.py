@@ -32,6 +32,7 @@ from evopolicygym.records.checked import CheckedRun, CheckedRuns
 from evopolicygym.records.experiment import REVEALED_FILE, ledger_of, revealed_file
 from evopolicygym.records.paths import EXPERIMENT, run_directory
 from evopolicygym.records.reader import EXPERIMENT_FILE, Problem, RunRecord, read_run
+from evopolicygym.records.release import refuse_release
 
 OVERLAP = 512
 """Bytes of a chunk that are searched again with the next, so that names across the border are found."""
@@ -100,6 +101,7 @@ def _why_unfinished(run: CheckedRun) -> str:
 
 def _read_whole_run(run: CheckedRun) -> RunRecord:
     """Return a run's record; raise ``RecordError`` if its hidden episodes' files are missing or its id is invalid."""
+    refuse_release(run.root)
     if not EXPERIMENT.fullmatch(run.summary.run_id):
         raise RecordError(f"{run.root} has the invalid run id {run.summary.run_id!r}.")
     record = read_run(run.root)

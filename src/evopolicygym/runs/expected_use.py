@@ -29,6 +29,7 @@ def load_played_runs(directory: Path) -> PlayedRuns:
     own: tuple[RunResult, ...] = ()
     with suppress(UsageError):  # there may be none
         own = load_results([directory]).runs
+    own = tuple(run for run in own if not run.is_release)
     return PlayedRuns(own, tuple(run for name in SHIPPED for run in shipped(name).runs), episode_seconds)
 
 

@@ -23,6 +23,7 @@ from evopolicygym.records import experiment
 from evopolicygym.records.films import read_film, write_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.release import refuse_release
 from evopolicygym.records.trajectories import has_steps
 from evopolicygym.rollout.films.filming import CameraOrder, camera_variables, shoot
 from evopolicygym.runs.preflight import check_simulator, is_pinned
@@ -70,6 +71,7 @@ def films(
     Raises ``UsageError`` for episodes that were not played or can't be drawn here, ``EnvironmentFault`` if a renderer
     fails; earlier films are kept.
     """
+    refuse_release(root)
     record = read_run(root)
     state, paths = record.state, record.paths
     submission = _submission(state, options)

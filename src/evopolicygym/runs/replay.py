@@ -27,6 +27,7 @@ from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.post_hoc import PostHoc, post_hoc_sha256, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.release import refuse_release
 from evopolicygym.records.rollback_guard import create_guard, has_mark
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.arithmetic import ARITHMETIC
@@ -99,6 +100,7 @@ def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = Fals
     Raises ``UsageError`` if nothing was selected, the secret is neither here nor revealed, or the simulator is unknown
     here, ``RecordError`` if the protocol or, without ``any_versions``, a version differs from the run's.
     """
+    refuse_release(root)
     record = read_run(root.resolve())
     state = record.state
     if state.stage is not Stage.FINISHED or state.selected is None:
@@ -286,6 +288,7 @@ def _ending(episode: Episode) -> tuple[object, ...]:
 
 def missing_post_hoc(root: Path) -> tuple[str, ...]:
     """Return a run's checkpoints without held-out returns, in the order of submissions."""
+    refuse_release(root)
     record = read_run(root)
     return _missing_post_hoc(record.state, read_post_hoc(record.paths) or {})
 

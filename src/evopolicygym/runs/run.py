@@ -30,6 +30,7 @@ from evopolicygym.records import experiment
 from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.release import refuse_release
 from evopolicygym.records.rollback_guard import check_state_dir_writable, create_guard
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.films.filming import LocalCamera, camera_variables
@@ -149,6 +150,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     other versions or other code of the simulator.
     """
     root = root.resolve()
+    refuse_release(root)
     record = read_run(root)
     state = record.state
     check_agent(root, state.opened, trusted=trusted)

@@ -25,7 +25,7 @@ from typing import Any
 
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.task import Anchor, EnvironmentSpec, Success, SuccessRule, TaskText, TerseTexts
+from evopolicygym.core.task import Anchor, EnvironmentSpec, Success, SuccessRule, TaskKind, TaskText, TerseTexts
 from evopolicygym.core.world import World, decode_world, name_world
 
 SUFFIX = ".toml"
@@ -215,6 +215,8 @@ def _unknown(paths: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _check_values(spec: _SpecFile, source: str) -> None:
+    if not spec.id or spec.kind is TaskKind.UNKNOWN:
+        raise UsageError(f"{source}: the fields 'id' and 'kind' must not be empty.")
     if spec.max_steps < 1:
         raise UsageError(f"{source}: invalid max_steps {spec.max_steps}: expected >= 1.")
     if spec.success is not None and spec.success.rule.has_key != bool(spec.success.key):

@@ -102,6 +102,8 @@ def _means(state: RunState, checkpoint: str, post_hoc: PostHoc | None) -> Checkp
 
 
 def _failure_count(state: RunState, checkpoint: str, post_hoc: PostHoc | None, *, is_selected: bool) -> int | None:
+    if is_selected and not state.opened.task.environment.is_known:
+        return None
     if is_selected:
         return sum(bool(episode and episode.failure) for episode in state.rollout(Split.HELD_OUT, checkpoint).episodes)
     return None if post_hoc is None else len(post_hoc.failures)

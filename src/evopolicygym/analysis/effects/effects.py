@@ -170,7 +170,7 @@ class ScoredRun:
 
     environment: str
     agent: Hashable
-    seed: int
+    seed: int | None
     levels: Mapping[str, Any]
     """The levels of the knobs that are compared."""
     scores: Floats
@@ -307,7 +307,7 @@ def _first(block: Block) -> ScoredRun:
 
 def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]:
     """Return the values by environment and agent; a row is a seed, over all levels of the other knobs."""
-    rows: dict[tuple[str, Hashable], dict[int, list[Floats]]] = defaultdict(lambda: defaultdict(list))
+    rows: dict[tuple[str, Hashable], dict[int | None, list[Floats]]] = defaultdict(lambda: defaultdict(list))
     for run, values in measured:
         rows[run.environment, run.agent][run.seed].append(values)
     return [

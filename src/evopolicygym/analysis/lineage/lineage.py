@@ -122,9 +122,19 @@ class Parent:
 class Family:
     """The submissions of a run with their programs, and the starter policy before them."""
 
-    def __init__(self, submissions: tuple[SubmissionState, ...], programs: Mapping[str, PolicyProgram | None]) -> None:
-        """Take a run's submissions, and the program of each checkpoint; None if it is missing."""
+    def __init__(
+        self,
+        submissions: tuple[SubmissionState, ...],
+        programs: Mapping[str, PolicyProgram | None],
+        *,
+        has_starter: bool = True,
+    ) -> None:
+        """Take a run's submissions, and the program of each checkpoint; None if it is missing.
+
+        ``has_starter`` tells whether the run began with the starter policy.
+        """
         self._submissions = submissions
+        self._has_starter = has_starter
         self._programs = programs
         self._differences: dict[tuple[str, str], Difference] = {}
 
@@ -137,7 +147,8 @@ class Family:
         for earlier in range(index - 1, STARTER, -1):
             if is_loadable(self._submissions[earlier]) and self.program(earlier) is not None:
                 yield earlier
-        yield STARTER
+        if self._has_starter:
+            yield STARTER
 
     def parent(self, index: int) -> Parent | None:
         """Return the parent of a submission; None if its own files or its parent's are missing."""
@@ -148,7 +159,9 @@ class Family:
             return Parent(declared, difference(program, own), is_declared=True) if program and own else None
         if own is None:
             return None
-        nearest = min(self.loadable_before(index), key=lambda earlier: self.difference(earlier, index))
+        nearest = min(self.loadable_before(index), key=lambda earlier: self.difference(earlier, index), default=None)
+        if nearest is None:
+            return None
         return Parent(nearest, self.difference(nearest, index), is_declared=False)
 
     def difference(self, earlier: int, later: int) -> Difference:
@@ -262,7 +275,7 @@ def _lineage(record: RunRecord) -> tuple[Descent, ...]:
     state = record.state
     checkpoints = {submission.charged.checkpoint for submission in state.submissions}
     programs = {name: _program(record, name) for name in checkpoints}
-    family = Family(state.submissions, programs)
+    family = Family(state.submissions, programs, has_starter=state.opened.task.environment.is_known)
     topologies: dict[str, int] = {}
     history = submission_history(state)
     found = [_descent(milestone, family, topologies) for milestone in history]

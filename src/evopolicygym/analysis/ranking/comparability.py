@@ -81,7 +81,7 @@ def distinct_runs(runs: Sequence[RunResult]) -> tuple[list[RunResult], list[str]
 
 def shared_seeds(runs: Sequence[RunResult]) -> list[str]:
     """Return a note if repeats of an entry share a seed but are not the same run."""
-    seeds: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    seeds: dict[tuple[str, str, str], list[int | None]] = defaultdict(list)
     for run in runs:
         seeds[run.label, run.task, run.commitment].append(run.seed)
     shared = sorted({f"{label} on {task}" for (label, task, _), each in seeds.items() if len(set(each)) < len(each)})

@@ -293,7 +293,7 @@ class _LeaderboardBuilder:
         for family in dict.fromkeys(task.family for task in rows):
             families[family] = self._rank_mean(entry, scores, [task.name for task in rows if task.family == family])
         kinds: dict[str, Score] = {}
-        for kind in TaskKind:
+        for kind in (TaskKind.TUNING, TaskKind.SYNTHESIS):
             of_kind = self._norm_mean(entry, scores, [task.name for task in rows if task.kind is kind])
             if of_kind:
                 kinds[kind.value] = of_kind

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple
+from evopolicygym.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple, from_schema
 from evopolicygym.export.exporters import BaseExporter, WrittenFile, needs, replace_directory
 from evopolicygym.export.schema import EpisodeRow
-from evopolicygym.export.tables import RunTables, episode_steps, spaces
+from evopolicygym.export.tables import RunTables, episode_steps
 from evopolicygym.records.trajectories import Step
 
 with needs("The export format 'minari'"):
@@ -65,6 +65,9 @@ class Exporter(BaseExporter):
         for episode in run.episodes:
             if episode.submission is None:
                 continue
+            if not run.record.state.opened.observation_schema:  # a record of the paper's release
+                self._left_out += 1
+                continue
             steps = list(episode_steps(run.record.paths, run.record.state, episode) or ())
             if not steps:
                 self._left_out += 1
@@ -74,7 +77,7 @@ class Exporter(BaseExporter):
     def finish(self) -> list[WrittenFile]:
         """Return the data sets, which are complete already."""
         if self._left_out:
-            self.notes.append(f"{self._left_out} train episodes have no recorded steps and are left out.")
+            self.notes.append(f"{self._left_out} train episodes have no recorded steps or no spaces and are left out.")
         if not self._sets:
             self.notes.append("No train episode with recorded steps was found; no data set was written.")
         sets = self._sets.values()
@@ -109,7 +112,7 @@ class Exporter(BaseExporter):
         replace_directory(root)
         for namespace in (self.directory / NAMESPACE, root.parent):
             (namespace / NAMESPACE_METADATA_FILENAME).write_text("{}", encoding="utf-8")
-        observations, actions = spaces(run.record.state)
+        observations, actions = _spaces(run)
         storage = MinariStorage.new(
             root / "data",
             observation_space=to_gymnasium(observations),
@@ -130,6 +133,11 @@ class Exporter(BaseExporter):
             }
         )
         return DataSet(name, root, storage, run)
+
+
+def _spaces(run: RunTables) -> tuple[Space, Space]:
+    opened = run.record.state.opened
+    return from_schema(opened.observation_schema), from_schema(opened.action_schema)
 
 
 def to_gymnasium(space: Space) -> "gymnasium_spaces.Space[Any]":
@@ -159,7 +167,7 @@ def plain(name: str) -> str:
 
 
 def _append(data_set: DataSet, run: RunTables, episode: EpisodeRow, steps: list[Step]) -> None:
-    observations, actions = spaces(run.record.state)
+    observations, actions = _spaces(run)
     ends = np.zeros((2, len(steps)), bool)
     ends[:, -1] = episode.terminated, episode.truncated
     buffer = EpisodeBuffer(

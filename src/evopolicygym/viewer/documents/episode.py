@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.spaces import Box, Discrete, from_schema
+from evopolicygym.core.spaces import Box, Discrete, recorded_space
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.trajectories import read_steps
@@ -42,7 +42,7 @@ def episode_bundle(record: RunRecord, name: str) -> dict[str, Any]:
         "case": place.case,
         "return": place.episode_return,
         **(episode_line(episode) or {}),
-        "seconds": episode.seconds if episode else None,
+        "seconds": episode.seconds if episode and episode.trajectory_sha256 else None,
         "failed": {"reason": failure.reason.value, "step": failure.step, "message": shown(failure.message),
                    "traceback": shown(failure.traceback)} if failure else None,
         "post_hoc": episode is None,
@@ -55,7 +55,7 @@ def episode_bundle(record: RunRecord, name: str) -> dict[str, Any]:
 
 def _series(record: RunRecord, folder: Path) -> dict[str, Any]:
     opened = record.state.opened
-    spaces = [from_schema(schema) for schema in (opened.observation_schema, opened.action_schema)]
+    spaces = [recorded_space(schema) for schema in (opened.observation_schema, opened.action_schema)]
     environment = opened.task.environment
     kept: list[Kept] = []
     led_to: dict[str, float] = {}

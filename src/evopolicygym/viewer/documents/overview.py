@@ -62,12 +62,12 @@ class RunPlace:
         return is_locked(self.paths.lock)
 
     def activity(self) -> dict[str, Any]:
-        """Return what is shown of a run that isn't finished: who plays it, its last write, the command to resume it."""
+        """Return what is shown of an unfinished run: who plays it, its last write, and how to resume it if possible."""
         try:
             written = datetime.fromtimestamp(self.paths.journal.lstat().st_mtime, UTC).isoformat(timespec="seconds")
         except OSError:
             written = None
-        command = f"evopolicygym resume {quote(shown(self.given or self.shown))}"
+        command = f"evopolicygym resume {quote(shown(self.given or self.shown))}" if written else ""
         return {"is_played": self.is_played, "last_activity": written, "resume": command}
 
 

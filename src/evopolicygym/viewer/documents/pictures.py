@@ -11,7 +11,7 @@ import numpy as np
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.spaces import Box, Dict, Space, Tuple, from_schema
+from evopolicygym.core.spaces import Box, Dict, RecordedSpace, Tuple, recorded_space
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.trajectories import Step, read_steps
@@ -27,7 +27,7 @@ GRID = "minigrid"
 """The package whose pictures are no colours but the kinds, colours and states of things, a cell each."""
 
 
-def picture_parts(space: Space, name: str = "") -> Iterator[tuple[str, Box]]:
+def picture_parts(space: RecordedSpace, name: str = "") -> Iterator[tuple[str, Box]]:
     """Yield those parts of a space that are pictures, with their names: bytes of (rows, columns[, 1 or 3])."""
     match space:
         case Box(shape=(rows, columns, *channels), dtype="uint8"):
@@ -41,7 +41,7 @@ def picture_parts(space: Space, name: str = "") -> Iterator[tuple[str, Box]]:
                 yield from picture_parts(part, f"{name}[{place}]")
 
 
-def without_pictures(value: Any, space: Space) -> Any:  # noqa: ANN401 - a value of the space
+def without_pictures(value: Any, space: RecordedSpace) -> Any:  # noqa: ANN401 - a value of the space
     """Return a value of a space less its pictures; None of one that is nothing else."""
     match space:
         case Dict() if isinstance(value, dict):
@@ -55,7 +55,7 @@ def without_pictures(value: Any, space: Space) -> Any:  # noqa: ANN401 - a value
             return value
 
 
-def picture_layouts(space: Space, environment: EnvironmentSpec) -> list[dict[str, Any]]:
+def picture_layouts(space: RecordedSpace, environment: EnvironmentSpec) -> list[dict[str, Any]]:
     """Return what a page must know to draw the pictures of an observation."""
     return [
         {
@@ -69,7 +69,7 @@ def picture_layouts(space: Space, environment: EnvironmentSpec) -> list[dict[str
     ]
 
 
-def block_steps(space: Space) -> int:
+def block_steps(space: RecordedSpace) -> int:
     """Return how many steps a block holds."""
     return max(1, MOST_BLOCK // max(1, sum(prod(part.shape) for _, part in picture_parts(space))))
 
@@ -79,13 +79,13 @@ def pictures_bundle(record: RunRecord, place: EpisodePlace, block: int) -> dict[
 
     Raises ``UsageError`` where there is no such block.
     """
-    space = from_schema(record.state.opened.observation_schema)
+    space = recorded_space(record.state.opened.observation_schema)
     parts = list(picture_parts(space))
     size, length = block_steps(space), place.episode.length if place.episode else 0
     wanted = thinned_steps(length)[block * size : (block + 1) * size] if length else []
     if not parts or not wanted or step_files(record, place.folder) is None:
         raise UsageError(f"There is no block {block} of pictures of this episode.")
-    played = read_steps(place.folder, space, from_schema(record.state.opened.action_schema), root=record.paths.root)
+    played = read_steps(place.folder, space, recorded_space(record.state.opened.action_schema), root=record.paths.root)
     seen = list(_seen(played or iter(()), wanted))
     return {
         "first": block * size,

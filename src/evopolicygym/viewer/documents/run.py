@@ -29,6 +29,7 @@ RUN_PAGE = SUMMARY | {
     "agent": "harness",
     "model": "model",
     "isolation": "isolation",
+    "protocol_version": "protocol_version",
     "opened_at": "opened_at",
     "finished_at": "finished_at",
     "validation_cases": "validation_cases",
@@ -136,7 +137,7 @@ def _beginning(place: RunPlace, checked: CheckedRun) -> dict[str, Any]:
             "kind": environment.kind.value,
             "objective": shown(environment.objective),
             "reward": shown(environment.reward),
-            "max_steps": environment.max_steps,
+            "max_steps": environment.max_steps or None,
             "random": environment.random_anchor.mean if environment.random_anchor else None,
             "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
             "published": scale.best if scale else None,
@@ -157,12 +158,12 @@ def episode_line(episode: Episode | None) -> dict[str, Any] | None:
         return None
     return {
         "return": episode.episode_return,
-        "length": episode.length,
-        "terminated": episode.terminated,
-        "truncated": episode.truncated,
+        "length": episode.length or None,
+        "terminated": episode.terminated if episode.terminated or episode.truncated else None,
+        "truncated": episode.truncated if episode.terminated or episode.truncated else None,
         "success": episode.succeeded,
         "failure": episode.failure.reason.value if episode.failure else None,
-        "clipped": episode.actions_clipped,
+        "clipped": episode.actions_clipped if episode.trajectory_sha256 else None,
         "components": dict(episode.reward_components),
     }
 
@@ -170,7 +171,7 @@ def episode_line(episode: Episode | None) -> dict[str, Any] | None:
 def bundle_of(record: RunRecord, checkpoint: str) -> Bundle | None:
     """Return a checkpoint's files; None where they aren't there."""
     place = within(record.paths.root, record.paths.checkpoints.name, checkpoint)
-    return read_bundle(place, record.paths.root) if place is not None else None
+    return read_bundle(place, record.paths.root, record.ignored) if place is not None else None
 
 
 def _submissions(record: RunRecord, requests: Sequence[ModelUse]) -> list[dict[str, Any]]:
@@ -252,4 +253,5 @@ def _hidden(record: RunRecord) -> dict[str, Any]:
             "recorded": below(record.paths.root, record.paths.evaluation / split.value) is not None,
         }
         for split in (Split.VALIDATION, Split.HELD_OUT)
+        if state.cases(split)
     }

@@ -57,6 +57,10 @@ export function number(value, digits, error) {
   return known.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }).replace("-", "−");
 }
 
+export function ending(episode) {
+  return episode.terminated ? "terminated" : episode.truncated ? "truncated" : "–";
+}
+
 export function count(value) {
   return finite(value) === null ? "–" : Math.round(value).toLocaleString("en");
 }

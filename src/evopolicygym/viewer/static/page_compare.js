@@ -20,7 +20,7 @@ export async function comparePage(now) {
     h("div", { class: "head" }, h("div", null, h("h1", null, "Two runs on ", a.task === b.task ? a.task : `${a.task} and ${b.task}`), h("p", { class: "lead" }, "A less B: above zero, A is better."))),
     h("div", { class: "pair" }, comparison.runs.map((run, place) => h("article", { class: `c${looks[place].colour}` },
       h("h2", null, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(looks[place].shape, 0, 0, 5, { class: `dot${looks[place].second}` })), ` ${looks[place].name}  `, link(`#/run/${run.id}`, named(run.entry))),
-      facts(fact("score", run.score === null ? "–" : plusMinus(run.score, run.standard_error)), fact("seed", run.seed), fact("submissions", run.submissions), fact("episodes", `${run.spent} / ${run.budget}`))))),
+      facts(fact("score", run.score === null ? "–" : plusMinus(run.score, run.standard_error)), fact("seed", run.seed ?? "–"), fact("submissions", run.submissions), fact("episodes", `${run.spent} / ${run.budget}`))))),
     comparison.why ? h("p", { class: "warning" }, comparison.why) : difference(comparison, looks),
     comparison.notes?.length ? h("ul", { class: "notes" }, comparison.notes.map((note) => h("li", null, note))) : null,
     a.task === b.task && comparison.runs.some((run) => run.curve.length) ? section("Learning curves", "Best mean validation return so far.", curves(comparison.runs, looks)) : null,

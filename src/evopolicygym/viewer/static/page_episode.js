@@ -1,6 +1,6 @@
 // An episode over time: one cursor through film, pictures, rewards, actions and observations.
 
-import { h, link, number, count, facts, fact, section, nothing, finite, duration } from "./dom.js";
+import { h, link, number, count, facts, fact, section, nothing, finite, duration, ending } from "./dom.js";
 import { load, names } from "./data.js";
 import { domain, scale } from "./chart.js";
 import { filmOf } from "./film.js";
@@ -20,11 +20,11 @@ export async function episodePage({ words: [id, name], asked }) {
   const element = h("div", null,
     h("div", { class: "head" }, h("div", null, h("h1", null, `Episode ${episode.name}`), h("p", { class: "lead" }, `${run.entry} on ${run.task.name}, case ${episode.case} of ${episode.split.replace("_", "-")}`)),
       h("div", { class: "score" }, h("div", { class: "big" }, number(episode.return)), h("div", { class: "soft" }, "return"))),
-    facts(episode.post_hoc ? fact("known by", "post-hoc") : fact("steps", count(episode.length)), episode.post_hoc ? null : fact("end", episode.terminated ? "terminated" : "truncated"), (episode.success ?? null) === null ? null : fact("success", episode.success ? "yes" : "no"),
+    facts(episode.post_hoc ? fact("known by", "post-hoc") : fact("steps", count(episode.length)), episode.post_hoc ? null : fact("end", ending(episode)), (episode.success ?? null) === null ? null : fact("success", episode.success ? "yes" : "no"),
       episode.post_hoc ? null : fact("took", duration(episode.seconds)), episode.clipped ? fact("actions clipped", count(episode.clipped)) : null,
       ...Object.entries(episode.components ?? {}).map(([part, value]) => fact(part, number(value))),
       fact("submission", link(`#/run/${id}/${back}/episodes`, back), episode.selected ? " (selected)" : ""), fact("episode", neighbours(run, id, episode, kept))),
-    episode.failed ? h("div", { class: "trouble" }, h("p", null, h("strong", null, `The policy failed at step ${episode.failed.step} (${episode.failed.reason.replaceAll("_", " ")}). `), "From there on random actions played."), text({ text: `${episode.failed.message}\n${episode.failed.traceback}` })) : null,
+    episode.failed ? h("div", { class: "trouble" }, h("p", null, h("strong", null, `The policy failed at step ${episode.failed.step} (${episode.failed.reason.replaceAll("_", " ")}). `), run.seed === null ? "" : "From there on random actions played."), text({ text: `${episode.failed.message}\n${episode.failed.traceback}` })) : null,
     episode.film?.same === false ? h("p", { class: "warning" }, `The film shows another episode than was recorded${episode.film.doubt ? `: ${episode.film.doubt}` : "."}`) : null,
     player ? player.element : [film ? h("div", { class: "stage" }, film.element) : null, nothing("The steps of this episode are not in the record.", episode.post_hoc ? "Post-hoc keeps the returns alone; evopolicygym film plays such a case again and shows it." : "Under the feedback profile “returns” none are kept; they can be played again with evopolicygym verify --replay.")],
     episode.stdout || episode.stderr ? section("What the policy printed", null, text(episode.stdout, "stdout.txt"), text(episode.stderr, "stderr.txt")) : null);

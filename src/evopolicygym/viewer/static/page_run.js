@@ -124,7 +124,7 @@ function heading(run) {
       run.task.random === null ? null : fact("uniform random", number(run.task.random)),
       run.task.published === null ? null : fact("best published", h("span", { title: run.task.published_source }, number(run.task.published))),
       tokens === null ? null : fact("tokens", short(tokens)), sum("cost") === null ? null : fact("cost", money(sum("cost"))),
-      fact("seed", run.seed), fact("cases", run.split), fact("isolation", run.isolation),
+      fact("seed", run.seed ?? "–"), fact("cases", run.split || "–"), fact("isolation", run.isolation || "–"), run.seed === null ? fact("protocol", run.protocol_version) : null,
       run.experiment ? fact("experiment", link(experimentAddress(run.experiment), named(run.experiment_name || run.experiment.slice(0, 12)))) : null,
       fact("record", h("span", { title: run.unchecked, class: run.record === "does not verify" ? "tag bad" : "" }, run.record)),
       fact("began", moment(run.opened_at)),
@@ -142,7 +142,7 @@ function heading(run) {
 function interrupted(run) {
   const stop = run.stops.at(-1);
   return h("div", { class: "warning" }, h("p", null, stop ? `It was stopped (${stop.reason.replaceAll("_", " ")}${stop.message ? `: ${stop.message}` : ""}). ` : "", "No process holds the lock of this run."),
-    h("p", null, "Resume it: ", h("code", null, run.activity.resume)));
+    run.activity.resume ? h("p", null, "Resume it: ", h("code", null, run.activity.resume)) : null);
 }
 
 const IN_GOOD_ORDER = ["finished", "stopped"];

@@ -1,6 +1,6 @@
 // The episodes of a submission, each with a link to its steps where they are kept.
 
-import { h, link, number, nothing, table, finite } from "./dom.js";
+import { h, link, number, nothing, table, finite, ending } from "./dom.js";
 import { load, names } from "./data.js";
 import { region } from "./region.js";
 
@@ -36,7 +36,7 @@ function episodeTable(run, rows, split, filmed, isKept) {
     { name: "case", value: (r) => r.case },
     { name: "return", value: (r) => finite(r.return), cell: (r) => number(r.return) },
     ...(known ? [{ name: "steps", value: (r) => r.length },
-    { name: "end", text: true, value: (r) => (r.terminated ? "terminated" : "truncated"), cell: (r) => (r.failure ? h("span", { class: "failed" }, `failed: ${r.failure.replaceAll("_", " ")}`) : r.terminated ? "terminated" : "truncated") }] : []),
+    { name: "end", text: true, value: ending, cell: (r) => (r.failure ? h("span", { class: "failed" }, `failed: ${r.failure.replaceAll("_", " ")}`) : ending(r)) }] : []),
     ...(rows.some((r) => filmed.has(r.name)) ? [{ name: "film", text: true, value: (r) => Number(filmed.has(r.name)), cell: (r) => (filmed.has(r.name) ? "▶ film" : "–") }] : []),
     ...(rows.some((r) => (r.success ?? null) !== null) ? [{ name: "success", text: true, value: (r) => Number(r.success), cell: (r) => (r.success === null ? "–" : r.success ? "yes" : "no") }] : []),
   ], rows, { caption: `${split} episodes` });
