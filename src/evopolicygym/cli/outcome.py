@@ -51,6 +51,9 @@ def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool
         console.print(_comparison(compare(state)))
     if usage := _format_usage(summary_of(record).usage):
         console.print(Text(f"model   {usage}"), soft_wrap=True)
+    opened = state.opened
+    if submissions_shown and (made_by := " ".join(filter(None, (opened.evopolicygym_version, opened.agent_version)))):
+        console.print(Text(f"made by evopolicygym {printable(made_by)}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
     is_playing = is_locked(record.paths.lock)
     if is_playing and not state.finished:
