@@ -117,6 +117,8 @@ class RunResult:
     """The number of cases that were to score the run; 0 if unknown."""
     checkpoints: tuple[str, ...] = ()
     """The checkpoints of its submissions, in order; empty if the record lacks them."""
+    agent_version: str = ""
+    """The version of the agent's tool or library; empty where it is unknown."""
     revealed: bool = False
     """Whether its cases were revealed before it began."""
     record_state: RecordState = RecordState.UNVERIFIED

@@ -57,6 +57,9 @@ def show_outcome(
         console.print(_comparison(compare(state)))
     if usage := _format_usage(summary_of(record).usage):
         console.print(Text(f"model   {usage}"), soft_wrap=True)
+    opened = state.opened
+    if submissions_shown and (made_by := " ".join(filter(None, (opened.evopolicygym_version, opened.agent_version)))):
+        console.print(Text(f"made by evopolicygym {printable(made_by)}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
     if checked and checked.state is not RecordState.PLAYED_HERE and state.finished:
         why = f": {checked.unchecked}" if checked.unchecked else ""

@@ -410,6 +410,17 @@ class ForgetfulAgent(Protocol):
 
 
 @runtime_checkable
+class VersionedAgent(Protocol):
+    """An agent whose tool, or library, has a version of its own."""
+
+    def tool_version(self, isolation: str) -> str:
+        """Return the version; empty where it is unknown. A program is asked in a sandbox of this isolation.
+
+        Called once, before a run is opened.
+        """
+
+
+@runtime_checkable
 class ProgramAgent(Protocol):
     """An agent that may start a program, which needs a sandbox backend for programs."""
 

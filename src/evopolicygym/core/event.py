@@ -91,6 +91,10 @@ class RunOpened:
     interface: Mapping[str, Any] = field(default_factory=dict)
     """The interface through which the environment is played (``core/interface.py``); empty for the standard one."""
     schema_version: int = SCHEMA
+    evopolicygym_version: str = ""
+    """The version of this package, with its commit where it lies in a checkout; empty in older records."""
+    agent_version: str = ""
+    """The version of the agent's tool or library, in its words; empty where it is unknown."""
 
     @property
     def entry(self) -> str:

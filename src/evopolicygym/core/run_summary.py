@@ -240,6 +240,10 @@ class RunSummary:
     """Empty if the agent's program never changed."""
     revealed: bool = False
     """Whether its cases were published before it was opened."""
+    evopolicygym_version: str = ""
+    """The version of this package that opened it; empty in older records."""
+    agent_version: str = ""
+    """The version of the agent's tool or library, in its words; empty where it is unknown."""
 
     @property
     def is_finished(self) -> bool:
@@ -300,6 +304,7 @@ class RunSummary:
             "label": agent.label,
             "program_sha256": agent.program_sha256,
             "program_changes": tuple(change.program_sha256 for change in self.program_changes),
+            "agent_version": self.agent_version,
             "model": agent.model,
             "effort": agent.effort,
             "command": agent.command,
@@ -311,6 +316,7 @@ class RunSummary:
             "revealed": self.revealed,
             "commitment": self.commitment,
             "protocol_version": self.protocol_version,
+            "evopolicygym_version": self.evopolicygym_version,
             "versions": self.fingerprint.versions,
             "simulator_code": self.fingerprint.simulator_code,
             "spec_sha256": self.fingerprint.spec_sha256,

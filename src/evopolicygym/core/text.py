@@ -2,11 +2,15 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
+
+MOST_VERSION = 80
+"""Characters of a version in a record."""
 
 
 def now() -> str:
@@ -27,6 +31,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _spelled(char) for char in text)
+
+
+def version_line(text: str) -> str:
+    """Return a text's line with a version, else its first, for a record: printable, at most ``MOST_VERSION`` long."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    line = next((line for line in lines if re.search(r"\d\.\d", line)), next(iter(lines), ""))
+    return printable(" ".join(line.split()))[:MOST_VERSION]
 
 
 def printable_lines(text: str) -> str:

@@ -118,6 +118,7 @@ class RunRow(Record):
     agent: str = column("what its user called the agent (`--label`), else the agent's name")
     harness: str = column("the agent's name, whatever its user called it")
     program_sha256: str | None = column("SHA-256 of the agent's program when the run began; null where it has none")
+    agent_version: str | None = column("the version that the agent's tool or library tells; null where it is unknown")
     model: str | None = column("the model that the agent uses; null where it was given none")
     effort: str | None = column("the reasoning effort of the model; null where the run doesn't say")
     seed: int | None = column(
@@ -130,6 +131,9 @@ class RunRow(Record):
     experiment_id: str | None = column("its identity; runs of one experiment and task play the same cases")
     commitment: str | None = column("salted SHA-256 of the cases")
     protocol_version: str = column("the protocol that the run was played by")
+    evopolicygym_version: str | None = column(
+        "the version of evopolicygym that opened the run, with its commit in a checkout; null in older records"
+    )
     versions: Json | None = column("versions of Python, numpy, gymnasium and the simulator's packages, by name")
     simulator_code: Json | None = column(
         "hashes of the modules that make the environment; null where gymnasium alone does, and in older records"

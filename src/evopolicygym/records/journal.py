@@ -24,7 +24,7 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import SCHEMA, Event, RunOpened
 from evopolicygym.core.spaces import from_schema, to_schema
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.core.text import printable
+from evopolicygym.core.text import MOST_VERSION, printable
 from evopolicygym.records import atomic
 
 FIRST_PREVIOUS = "0" * 64
@@ -273,9 +273,12 @@ def check_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
         return document
     shown = printable(str(schema))[:60]
     is_newer = shown.isdecimal() and int(shown) > SCHEMA
+    version = printable(str(document.get("evopolicygym_version") or ""))[:MOST_VERSION]
+    named = f", {version}" if version else ""
     hint = (
-        "It was written by a newer version of evopolicygym: update evopolicygym to read it."
+        f"It was written by a newer version of evopolicygym{named}: update evopolicygym to read it."
         if is_newer
-        else "It was written by an older version of evopolicygym: read it with that version, or play the run again."
+        else f"It was written by an older version of evopolicygym{named}: read it with that version, or play the run "
+        f"again."
     )
     raise RecordError(f"Invalid record: expected schema {SCHEMA}, got {shown}. {hint}")

@@ -53,6 +53,7 @@ from evopolicygym.runs.preflight import (
     resolve_price,
     try_packages,
 )
+from evopolicygym.runs.provenance import agent_version, machine_findings, package_version
 from evopolicygym.runs.turns import run_agent_loop
 from evopolicygym.runs.workspace import AgentWorkspace, SampleWorkspaces, open_workspace, refuse_occupied
 from evopolicygym.sandbox.base import Guarantee
@@ -117,7 +118,7 @@ def play(
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         if environment.world is not None:
             config = replace(config, task=_task_with_anchors(config, owner, executor))
-        opening = _build_opened_event(config, owner, run_id, grounds, price)
+        opening = _build_opened_event(config, agent, owner, run_id, grounds, price)
         experiment.list_run(opening)
         writer = stack.enter_context(RunWriter(root, opening, create_guard(opening)))
         writer.listen(observer)
@@ -277,7 +278,12 @@ def _task_with_anchors(config: RunConfig, owner: experiment.Experiment, executor
 
 
 def _build_opened_event(
-    config: RunConfig, owner: experiment.Experiment, run_id: str, grounds: ExecutorInfo, price: PriceSnapshot | None
+    config: RunConfig,
+    agent: Agent,
+    owner: experiment.Experiment,
+    run_id: str,
+    grounds: ExecutorInfo,
+    price: PriceSnapshot | None,
 ) -> RunOpened:
     environment = config.task.environment
     case_set = owner.cases(environment.name, config.split)
@@ -294,13 +300,15 @@ def _build_opened_event(
         versions=grounds.versions,
         spec_sha256=spec_sha256(environment),
         isolation=grounds.isolation,
-        findings=grounds.findings,
+        findings={**grounds.findings, **machine_findings()},
         observation_schema=grounds.observation_schema,
         action_schema=grounds.action_schema,
         price=price,
         simulator_code=grounds.simulator_code,
         interface=grounds.interface,
         revealed=config.split is not SplitSource.PUBLIC and experiment.is_revealed(config.runs, config.experiment),
+        evopolicygym_version=package_version(),
+        agent_version=agent_version(agent, grounds.isolation),
     )
 
 

@@ -22,6 +22,7 @@ from typing import IO, cast
 from zlib import crc32
 
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.core.text import version_line
 from evopolicygym.sandbox.host import python_program
 
 INSIDE = 1000
@@ -74,6 +75,23 @@ def bwrap() -> str:
             "bubblewrap. --isolation process is the next weaker level."
         )
     return str(bundled)
+
+
+@cache
+def bwrap_version() -> str:
+    """Return the version that bwrap prints, such as ``bubblewrap 0.11.0``; empty where there is none."""
+    try:
+        done = subprocess.run(
+            [bwrap(), "--version"],
+            capture_output=True,
+            check=False,
+            env={},
+            stdin=subprocess.DEVNULL,
+            timeout=PATIENCE_S,
+        )
+    except (SandboxError, OSError, subprocess.SubprocessError):
+        return ""
+    return "" if done.returncode else version_line(done.stdout.decode("utf-8", "replace"))
 
 
 def bwrap_search_path() -> dict[str, str]:

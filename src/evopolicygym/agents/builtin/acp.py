@@ -12,6 +12,7 @@ from evopolicygym.agents.builtin.gemini import Gemini
 from evopolicygym.agents.builtin.kimi_code import KimiCode
 from evopolicygym.agents.builtin.opencode import OpenCode
 from evopolicygym.agents.builtin.qwen import Qwen
+from evopolicygym.agents.kit.acp_client import TELL_VERSION
 from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import UsageError
@@ -23,6 +24,7 @@ COMMAND, MODEL = "command", "{model}"
 CLIENT = ".acp/client.py"
 """The client's path in the tool's home."""
 IN_SHELL = f'exec python3 "$HOME/{CLIENT}" "$@"'
+VERSION_IN_SHELL = 'exec python3 -c "$@"'
 IN_PYTHON = f"import os, runpy; runpy.run_path(os.path.expanduser('~/{CLIENT}'), run_name='__main__')"
 KNOWN: Mapping[str, tuple[type[Tool], tuple[str, ...]]] = {
     "gemini": (Gemini, ("--model", MODEL, "--skip-trust")),
@@ -62,6 +64,12 @@ class AcpTool(Tool):
         text = (files("evopolicygym.agents.kit") / "prompt.txt").read_text(encoding="utf-8")
         first = text.partition("\n---\n")[0].strip() if task.conversation else ""
         return (*self._start, task.prompt, first, task.conversation, *command)
+
+    def version_command(self, program: Path) -> Sequence[str]:
+        """Return the command of the client that prints the version which the tool tells when it is initialised."""
+        client = (files("evopolicygym.agents.kit") / "acp_client.py").read_text(encoding="utf-8")
+        start = ("-c",) if python_of((str(program),)) else ("-c", VERSION_IN_SHELL, "acp")
+        return (str(program), *start, client, TELL_VERSION, *self._command)
 
     def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return the client, and the settings of a known tool."""

@@ -1,11 +1,15 @@
 """Mini-SWE-agent as an agent."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
+from evopolicygym.sandbox.program.view import python_of
+
+TELL_VERSION = "from importlib.metadata import version; print(version('mini-swe-agent'))"
 
 
 class MiniSweAgent(Tool):
@@ -22,6 +26,11 @@ class MiniSweAgent(Tool):
         plain = ("-y", "--exit-immediately", "-l", "0", "-c", "mini.yaml", "-c", "model.cost_tracking=ignore_errors")
         effort = ("-c", f"model.model_kwargs.extra_body.reasoning_effort={self.effort}") if self.effort else ()
         return ("-m", f"openai/{task.model}", "-t", task.prompt, *plain, *effort)
+
+    def version_command(self, program: Path) -> Sequence[str]:
+        """Return a command for the Python of the tool's script: the tool has no option that tells its version."""
+        python = python_of((str(program),))
+        return (python, "-c", TELL_VERSION) if python else super().version_command(program)
 
     def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - an argument
         """Return the tool's environment variables."""

@@ -28,6 +28,8 @@ SIGN_IN, NO_METHOD = -32000, -32601
 """Error codes: authentication required; unknown method."""
 BY_KEY = ("key", "openai")
 """Substrings in the ids of authentication methods that read a key from the environment."""
+TELL_VERSION = "--tell-version"
+"""In place of a prompt and all that belongs to it: print the version of the tool."""
 NO_ACP = "Expected a tool that speaks the Agent Client Protocol over its standard input and output"
 
 
@@ -166,11 +168,32 @@ def allowed(parameters: Message) -> Message:
     return {"outcome": "cancelled"}
 
 
-def open_session(tool: Connection, session: str) -> tuple[str, bool]:
-    """Initialise a tool; return the session's id, the same one if it continues, and whether sessions can be loaded."""
+def initialize(tool: Connection) -> Message:
+    """Return what a tool says of itself."""
     none = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
     info = {"name": "evopolicygym", "version": "1"}
-    reply = tool.call("initialize", {"protocolVersion": PROTOCOL, "clientCapabilities": none, "clientInfo": info})
+    return tool.call("initialize", {"protocolVersion": PROTOCOL, "clientCapabilities": none, "clientInfo": info})
+
+
+def tell_version(command: list[str]) -> int:
+    """Print the name and version that a tool says it has; return the exit code."""
+    tool = None
+    try:
+        tool = Connection(command)
+        told = initialize(tool).get("agentInfo")
+        told = told if isinstance(told, dict) else {}
+        print_line(" ".join(str(told[name]) for name in ("name", "version") if told.get(name)))
+    except ToolError:
+        return 1
+    finally:
+        if tool:
+            tool.close()
+    return 0
+
+
+def open_session(tool: Connection, session: str) -> tuple[str, bool]:
+    """Initialise a tool; return the session's id, the same one if it continues, and whether sessions can be loaded."""
+    reply = initialize(tool)
     if (version := reply.get("protocolVersion")) != PROTOCOL:
         raise ToolError(f"Invalid protocol version of the tool: expected {PROTOCOL}, got {version!r}.")
     capabilities = reply.get("agentCapabilities")
@@ -201,6 +224,8 @@ def _call_with_login(tool: Connection, logins: list[str], method: str, parameter
 
 def main(arguments: list[str]) -> int:
     """Play one turn; return the exit code."""
+    if arguments[:1] == [TELL_VERSION]:
+        return tell_version(arguments[1:])
     prompt, first, previous, *command = arguments
     tool = None
     try:

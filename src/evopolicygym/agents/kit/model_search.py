@@ -5,6 +5,7 @@ A library handles text only: questions to the model, and candidates to evaluate.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from importlib.util import find_spec
 from threading import Event
 from typing import TYPE_CHECKING
@@ -153,12 +154,18 @@ class ModelSearchAgent:
     episodes: int
     """Most episodes for each candidate."""
     library: Library
+    distribution: str
+    """The distribution that the library is of."""
     max_turns: int = field(default=1, kw_only=True)
 
     @property
     def model_url(self) -> str:
         """The address of its model; tells a run that limits on tokens and cost apply."""
         return self.upstream.base_url
+
+    def tool_version(self, isolation: str) -> str:  # noqa: ARG002 - of the installed library, in any sandbox
+        """Return the library's version."""
+        return f"{self.distribution} {version(self.distribution)}"
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` if the model never answers."""
@@ -211,7 +218,7 @@ def make_model_search(config: AgentConfig, library: Library, episodes: int) -> M
     upstream, model = choose_model(config, CONVERSATIONS)
     if find_spec(config.name) is None:
         raise MissingExtra(f"The agent {config.name!r}", config.name, config.name)
-    return ModelSearchAgent(upstream, model, config.effort, episodes, library)
+    return ModelSearchAgent(upstream, model, config.effort, episodes, library, config.name)
 
 
 def mean(outcomes: Sequence[Outcome]) -> float:

@@ -7,18 +7,21 @@ run's agent for commands (``sandbox/program/standing.py``).
 import os
 import select
 import sys
+import tempfile
 import termios
 import tty
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import TimeoutExpired
 from threading import Event, Thread
+from time import monotonic
 from types import MappingProxyType
 from typing import Self
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.agent import AgentLimits, JudgeEndpoint, Workspace
+from evopolicygym.core.agent import SYSTEM, AgentLimits, JudgeEndpoint, Workspace
 from evopolicygym.core.errors import AgentError, SandboxError, UsageError
 from evopolicygym.core.places import state_directory
 from evopolicygym.model_proxy.proxy import ModelProxy
@@ -27,6 +30,8 @@ from evopolicygym.sandbox.base import JUDGE_PORT, MODEL_PORT, Program, RunningPr
 from evopolicygym.sandbox.levels import program_sandbox
 from evopolicygym.sandbox.program.standing import RunningCommand, StandingWorkplace, Terminal, WorkplaceLost
 
+VERSION_S = 10.0
+"""Seconds in which a program must tell its version."""
 GRACE_S = 5.0
 """Seconds between asking a program to end and killing it."""
 READ_S = 5.0
@@ -146,6 +151,44 @@ def _copy_output(source: int, transcript: Path, on_output: Callable[[bytes], Non
         while data := os.read(source, 1 << 16):
             file.write(data)
             on_output(data)
+
+
+def ask_version(command: Sequence[str], isolation: str, limits: AgentLimits = DEFAULT_LIMITS) -> str:
+    """Return what a program prints in answer to a question for its version; empty where it fails.
+
+    It is asked in a sandbox of this isolation, in an empty workspace and without a judge or a model, for at most
+    ``VERSION_S`` seconds.
+    """
+    with tempfile.TemporaryDirectory(prefix="evopolicygym-version-") as place:
+        workspace = Path(place, "workspace")
+        (workspace / SYSTEM).mkdir(parents=True)
+        deadline = monotonic() + VERSION_S
+        try:
+            program = program_sandbox(isolation).start(Program(tuple(command), workspace, limits), {})
+        except (SandboxError, OSError):
+            return ""
+        output = program.process.stdout
+        try:
+            text = _read_until(output.fileno(), deadline) if output else b""
+            with suppress(TimeoutExpired):
+                program.process.wait(max(LOOK_S, deadline - monotonic()))
+            failed = program.process.poll() != 0
+        finally:
+            program.terminate(0.0)
+            if output:
+                output.close()
+    return "" if failed else text.decode("utf-8", "replace")
+
+
+def _read_until(descriptor: int, deadline: float) -> bytes:
+    """Return what can be read until the end, a time of the monotonic clock, or ``LAST_BYTES``."""
+    text = b""
+    while len(text) < LAST_BYTES and select.select([descriptor], [], [], max(0.0, deadline - monotonic()))[0]:
+        data = os.read(descriptor, CHUNK)
+        if not data:
+            break
+        text += data
+    return text
 
 
 class TranscriptFile:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from evopolicygym.agents.base import About, Model, refuse_effort
 from evopolicygym.agents.kit.judge_client import JudgeClient
 from evopolicygym.agents.kit.model_options import MODEL_OPTIONS, limits_of, upstream_of
-from evopolicygym.agents.kit.program import Launch, ProgramEnd, exit_message, run_program
+from evopolicygym.agents.kit.program import Launch, ProgramEnd, ask_version, exit_message, run_program
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
@@ -115,6 +115,10 @@ class Tool(ABC):
     @abstractmethod
     def parse_event(self, event: Event) -> ToolEvent:
         """Return the content of an event. Any exception means that the event can't be read; it is skipped."""
+
+    def version_command(self, program: Path) -> Sequence[str]:
+        """Return the command that prints the tool's version."""
+        return (*launch_command(program), "--version")
 
     def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - none, by default
         """Return the files written to the tool's home before each call, by path."""
@@ -261,6 +265,10 @@ class CommandLineAgent:
         self.quiet_s = float(config.options.get("quiet_s", QUIET_S))
         self._tool, self._program, self._model = tool, program, config.model
         self._upstream, self._limits = upstream, limits
+
+    def tool_version(self, isolation: str) -> str:
+        """Return the version that the tool tells in its sandbox; empty where it tells none."""
+        return ask_version(self._tool.version_command(self._program), isolation, self._limits)
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag) -> Turn:
         """Call the tool once, continuing the conversation of the last call if there was one."""

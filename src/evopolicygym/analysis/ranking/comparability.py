@@ -18,6 +18,7 @@ COMPARED: Mapping[str, str] = {
     "simulator_code": "fingerprint, in the simulator's code",
     "spec_sha256": "fingerprint, in the environment's spec",
     "protocol_version": "protocol version",
+    "agent_version": "version of the agent's tool",
     **{
         option.record_field or option.name: option.comparability_label
         for option in RUN_OPTIONS
@@ -30,9 +31,11 @@ BY_NAME = frozenset({"versions", "simulator_code"})
 """Properties that map names to texts."""
 HASHES = frozenset({"commitment", "spec_sha256"})
 """Properties that are shown by their first characters."""
-UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish"})
+UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish", "agent_version"})
 """Properties that a run may leave open; an open property is not a difference."""
-OF_ENTRIES = frozenset(
+WITHIN_ENTRIES = frozenset({"agent_version"})
+"""Properties that only the repeats of an entry must share: those of different agents differ anyway."""
+OF_ENTRIES = frozenset({"agent_version"}) | frozenset(
     option.record_field or option.name
     for option in RUN_OPTIONS
     if option.comparability_label and not option.affects_cases
@@ -149,7 +152,7 @@ def differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str
     for name, what in COMPARED.items():
         if name in by:
             continue
-        pooled = name == "commitment" and not CASES_BY.isdisjoint(by)
+        pooled = name in WITHIN_ENTRIES or (name == "commitment" and not CASES_BY.isdisjoint(by))
         groups = defaultdict(list)
         for run in runs:
             # another text or world is a difference of its own
@@ -169,6 +172,8 @@ def _fits(run: RunResult, other: RunResult, name: str) -> bool:
     """Return whether two runs, perhaps of two tasks, agree in a property."""
     first, another = _value(run, name), _value(other, name)
     if name in UNKNOWN_TO_SOME and None in (first, another):
+        return True
+    if name in WITHIN_ENTRIES and run.label != other.label:
         return True
     if name == "commitment" and _cases(run) != _cases(other):
         return False
@@ -193,6 +198,8 @@ def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> 
     if name == "revealed":
         return "cases revealed before" if group[0].revealed else "cases not revealed before"
     found = _distinct(group, name)
+    if name in WITHIN_ENTRIES:
+        found = [(value, run) for value, run in found if _differs_within(run.label, name, runs)] or found
     if name in BY_NAME and found:
         return _shown(name, found[0][0], _distinct([run for run in runs if run.task == found[0][1].task], name))
     shown = _shown(name, found[0][0], found) if found else ""
@@ -224,6 +231,11 @@ def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult
 def _value(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
     value = len(run.held_out_returns) if name == "held_out_cases" else property_of(run, name)
     return (value or None) if name in UNKNOWN_TO_SOME else value
+
+
+def _differs_within(label: str, name: str, runs: Sequence[RunResult]) -> bool:
+    """Return whether the runs of an entry differ in a property."""
+    return len(_distinct([run for run in runs if run.label == label], name)) > 1
 
 
 def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunResult]]) -> str:  # noqa: ANN401 - any property's
