@@ -33,7 +33,7 @@ from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
 from evopolicygym.records import atomic
 from evopolicygym.records.paths import EXPERIMENT, experiment_directory
-from evopolicygym.records.reader import EXPERIMENT_FILE, SHARED_MARK, is_secret_shared
+from evopolicygym.records.reader import ABOVE_RUN, EXPERIMENT_FILE, SHARED_MARK, experiment_of, is_secret_shared
 
 REVEALED_FILE = "revealed.json"
 SEED_BITS_KEY = "seed_bits"
@@ -209,13 +209,18 @@ def is_shared(identity: str) -> bool:
 
 
 def of_run(run: Path, opened: RunOpened) -> Experiment:
-    """Return a run's experiment, as it was revealed beside it or as this machine recalls it; of a public split, as is.
+    """Return a run's experiment: as this machine recalls it, else as it was revealed beside it, or of a public split.
 
     Raises ``UsageError`` where its secret is neither revealed nor on this machine.
     """
     if opened.split is SplitSource.PUBLIC:
         return Experiment(opened.experiment, PUBLIC_KEY)
-    return revealed(run, opened.experiment) or load_experiment(opened.experiment)
+    try:
+        return load_experiment(opened.experiment)
+    except UsageError:
+        if found := revealed(run, opened.experiment):
+            return found
+        raise
 
 
 def committed_cases(opened: RunOpened, experiment: Experiment) -> CaseSet:
@@ -244,11 +249,9 @@ def secret_files(run: Path, identity: str) -> tuple[Path, ...]:
     """Return the files that the cases of a run of an experiment may be read from; they need not exist."""
     _check_name("an experiment's identity", identity)
     kept = state_directory() / identity
-    return (
-        kept / "secret.json",
-        *sorted(kept.glob("cases-*.json")),
-        *(above / REVEALED_FILE for above in run.parents[:3]),
-    )
+    above = run.absolute().parents
+    beside = (above[ABOVE_RUN] / REVEALED_FILE, above[ABOVE_RUN] / EXPERIMENT_FILE) if len(above) > ABOVE_RUN else ()
+    return kept / "secret.json", *sorted(kept.glob("cases-*.json")), *beside
 
 
 def load_experiment(identity: str) -> Experiment:
@@ -382,9 +385,10 @@ def revealed_file(run: Path, identity: str) -> Path | None:
 
 
 def _revealed(run: Path, identity: str) -> tuple[Path, Experiment] | None:
-    for directory in run.resolve().parents:
+    directory = experiment_of(run.resolve(), identity)
+    if directory is not None:
         file = directory / REVEALED_FILE
-        if regular_file.is_there(file):
+        if regular_file.is_there(file) and file.stat().st_uid in {run.stat().st_uid, 0}:
             try:
                 document = json.loads(regular_file.read(file, MOST_BYTES))
                 if document["experiment"] == identity:

@@ -25,6 +25,8 @@ EXPERIMENT_FILE = "experiment.json"
 """The file in an experiment's directory that holds its identity."""
 SHARED_MARK = "shared"
 """In an experiment's state directory: a file of this name says that other machines hold the secret as well."""
+ABOVE_RUN = 2
+"""The place of an experiment's directory among the parents of a run's."""
 MAX_EXPERIMENT = 1 << 20
 """Bytes of ``experiment.json``."""
 LATEST = "latest"
@@ -213,18 +215,21 @@ def _listing(roots: list[Path]) -> str:
     return "".join(f"\n  {root}" for root in reversed(roots[-MAX_LISTED:])) + more
 
 
-def experiment_name(run: Path, identity: str, known: dict[Path, str | None] | None = None) -> str:
-    """Return the name of a run's experiment, which is that of the experiment's directory above it; empty if none.
+def experiment_name(run: Path, identity: str) -> str:
+    """Return the name of a run's experiment, which is that of the experiment's directory; empty if there is none."""
+    directory = experiment_of(run, identity)
+    return directory.name if directory else ""
 
-    ``known`` holds the identities of directories that were looked into before, and gets further ones.
+
+def experiment_of(run: Path, identity: str) -> Path | None:
+    """Return the directory of a run's experiment: RUNS/EXPERIMENT of RUNS/EXPERIMENT/AGENT/TASK/RUN, if it says so.
+
+    No other directory above a run is looked into: anybody could have laid a file there.
     """
-    known = {} if known is None else known
-    for directory in run.parents:
-        if directory not in known:
-            known[directory] = _identity(directory / EXPERIMENT_FILE)
-        if known[directory] == identity:
-            return directory.name
-    return ""
+    above = run.absolute().parents
+    if len(above) <= ABOVE_RUN or _identity(above[ABOVE_RUN] / EXPERIMENT_FILE) != identity:
+        return None
+    return above[ABOVE_RUN]
 
 
 def is_secret_shared(identity: str) -> bool:
