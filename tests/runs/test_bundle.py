@@ -6,13 +6,14 @@ import io
 import json
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import evopolicygym
+from archives import files_of, with_index, write
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records.bundle import INDEX, extract
@@ -20,8 +21,6 @@ from evopolicygym.records.experiment import reveal
 from played_runs import PlayedRun
 from shell import Shell
 from whole_runs import config, played, state_kept_in
-
-Files = dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
@@ -55,26 +54,6 @@ def _run(place: Path) -> Path:
     return min((place / "runs" / "board").rglob("journal.jsonl")).parent
 
 
-def _files(bundle: Path) -> Files:
-    with tarfile.open(bundle) as archive:
-        return {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
-
-
-def _write(file: Path, files: Files) -> Path:
-    with tarfile.open(file, "w:gz") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return file
-
-
-def _with_index(files: Files, change: Callable[[dict[str, Any]], object]) -> Files:
-    index = json.loads(files[INDEX])
-    change(index)
-    return {**files, INDEX: json.dumps(index).encode()}
-
-
 def test_anyone_verifies_a_bundle(packed: Path) -> None:
     """On a machine without the author's state everything holds, replay included, and nothing is left out."""
     found = evopolicygym.verify(packed, replay=True, workers=1, isolation="none")
@@ -86,7 +65,7 @@ def test_anyone_verifies_a_bundle(packed: Path) -> None:
 
 def test_a_bundle_holds_what_verify_needs_alone(packed: Path) -> None:
     """Neither the lock, the workspace, nor logs without a hash are in it, and nobody owns its files."""
-    names = {Path(name).name for name in _files(packed)}
+    names = {Path(name).name for name in files_of(packed)}
     with tarfile.open(packed) as archive:
         owners = {(member.uid, member.uname, member.mtime) for member in archive}
 
@@ -109,7 +88,7 @@ def test_a_board_says_which_runs_are_missing(packed: Path, author: Path, tmp_pat
         less, more = (evopolicygym.leaderboard(file).boards[""].notes for file in (packed, whole.file))
 
     assert [(one.began, len(one.missing)) for one in whole.index.experiments] == [(2, 0)]
-    assert [len(json.loads(_files(packed)[INDEX])["experiments"][0]["missing"])] == [1]
+    assert [len(json.loads(files_of(packed)[INDEX])["experiments"][0]["missing"])] == [1]
     assert [sum("1 of 2 runs" in note for note in notes) for notes in (less, more)] == [1, 0]
 
 
@@ -141,7 +120,7 @@ def test_names_of_the_author_are_not_bundled(author: Path, tmp_path: Path, monke
 
 def test_a_changed_byte_is_refused(packed: Path, tmp_path: Path) -> None:
     """The file is named by which a bundle differs from its list; so is one that its list doesn't have, or lacks."""
-    files = _files(packed)
+    files = files_of(packed)
     journal = next(name for name in files if name.endswith("journal.jsonl"))
     for changed in (
         {**files, journal: files[journal].replace(b"cartpole", b"cartpolf", 1)},
@@ -149,23 +128,23 @@ def test_a_changed_byte_is_refused(packed: Path, tmp_path: Path) -> None:
         {name: content for name, content in files.items() if name != journal},
     ):
         with pytest.raises(RecordError, match=r"journal\.jsonl"):
-            evopolicygym.leaderboard(_write(tmp_path / "changed.tar.gz", changed))
+            evopolicygym.leaderboard(write(tmp_path / "changed.tar.gz", changed))
 
 
 def test_a_changed_record_with_new_hashes_does_not_verify(packed: Path, tmp_path: Path) -> None:
     """A list that was made to fit doesn't help: what the event log binds is checked by verify."""
-    files = _files(packed)
+    files = files_of(packed)
     name = next(name for name in files if name.endswith("policy.py"))
     files[name] += b"\n"
     digest = hashlib.sha256(files[name]).hexdigest()
-    file = _write(tmp_path / "new.tar.gz", _with_index(files, lambda index: index["files"].update({name: digest})))
+    file = write(tmp_path / "new.tar.gz", with_index(files, lambda index: index["files"].update({name: digest})))
 
     assert evopolicygym.verify(file).failed
 
 
 def test_a_run_that_was_removed_is_refused(author: Path, tmp_path: Path) -> None:
     """Without its files; without its files and their hashes; and without its line too, as the counts don't add up."""
-    files = _files(evopolicygym.bundle(author / "runs" / "board", tmp_path / "whole.tar.gz").file)
+    files = files_of(evopolicygym.bundle(author / "runs" / "board", tmp_path / "whole.tar.gz").file)
     run = json.loads(files[INDEX])["runs"][0]
     less = {name: content for name, content in files.items() if not name.startswith(run["path"])}
 
@@ -176,9 +155,9 @@ def test_a_run_that_was_removed_is_refused(author: Path, tmp_path: Path) -> None
         without_hashes(index)
         index["runs"].remove(run)
 
-    for changed in (less, _with_index(less, without_hashes), _with_index(less, without_run)):
+    for changed in (less, with_index(less, without_hashes), with_index(less, without_run)):
         with pytest.raises(RecordError):
-            evopolicygym.verify(_write(tmp_path / "less.tar.gz", changed))
+            evopolicygym.verify(write(tmp_path / "less.tar.gz", changed))
 
 
 @pytest.mark.parametrize(
@@ -237,10 +216,10 @@ def test_what_is_no_archive_is_refused(content: bytes, tmp_path: Path, shell: Sh
 
 def test_a_bundle_of_a_newer_schema_is_refused(packed: Path, tmp_path: Path) -> None:
     """It is named by its number."""
-    files = _with_index(_files(packed), lambda index: index.update(schema_version=2))
+    files = with_index(files_of(packed), lambda index: index.update(schema_version=2))
 
     with pytest.raises(RecordError, match="got 2"):
-        evopolicygym.verify(_write(tmp_path / "newer.tar.gz", files))
+        evopolicygym.verify(write(tmp_path / "newer.tar.gz", files))
 
 
 def test_the_verb(author: Path, tmp_path: Path, shell: Shell) -> None:

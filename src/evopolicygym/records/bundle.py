@@ -9,34 +9,35 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from evopolicygym.core import regular_file, strict_json
 from evopolicygym.core.decoding import Undecodable, decoder
-from evopolicygym.core.errors import RecordError
+from evopolicygym.core.errors import RecordError, StorageError
 from evopolicygym.core.text import printable
 from evopolicygym.records import atomic
-from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.records.bundle_paths import check_layout, is_valid_path
+from evopolicygym.records.reader import experiment_name, find_runs, read_run
 
 SCHEMA = 1
 INDEX = "bundle.json"
 SUFFIXES = (".tar.gz", ".tgz")
-RUNS = "runs"
-"""The directory in a bundle that has its runs, in a directory for each experiment."""
 MAX_BYTES = 8 << 30
 """Bytes of all files of a bundle; a run of a suite has about 10 MB."""
 MAX_FILES = 200_000
 MAX_INDEX = 64 << 20
 """Bytes of ``bundle.json``."""
-MAX_PATH = 1024
-"""Characters of a file's path in a bundle."""
+MAX_RATIO = 100
+"""Bytes of the archive for each of its compressed bytes; the runs of ``results/`` have at most 7."""
 CHUNK = 1 << 18
 """Bytes that are read at once; larger archive headers are rejected."""
 LEVEL = 6
@@ -148,7 +149,8 @@ def unpack(file: Path) -> UnpackedBundle:
 @cache
 def _unpack(file: Path, _version: tuple[int, ...]) -> tuple[TemporaryDirectory[str], UnpackedBundle]:
     """Extract a bundle, once for each version of its file; the files are removed with the temporary directory."""
-    directory = TemporaryDirectory(prefix="evopolicygym-bundle-")
+    with _unpacking(file):
+        directory = TemporaryDirectory(prefix="evopolicygym-bundle-")
     try:
         bundle = extract(file, Path(directory.name))
     except BaseException:
@@ -157,65 +159,116 @@ def _unpack(file: Path, _version: tuple[int, ...]) -> tuple[TemporaryDirectory[s
     return directory, bundle
 
 
+@contextmanager
+def _unpacking(file: Path) -> Iterator[None]:
+    """Raise ``StorageError`` where what is unpacked can't be written."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{file} can't be unpacked: {error.strerror or error}. Make room in the directory of temporary files, or "
+            f"name another with TMPDIR."
+        ) from error
+
+
 def extract(file: Path, directory: Path) -> UnpackedBundle:
     """Extract a bundle into an empty directory and check it against its ``bundle.json``.
 
     Raises ``RecordError`` for members that aren't regular files or would lie outside, for archives that are too large,
-    and for files and runs that are missing, changed, or not listed.
+    and for files and runs that are missing, changed, or not listed; ``StorageError`` if the files can't be written.
+    Nothing is written before all names and sizes are checked, and nothing stays after an error.
     """
     try:
-        with (
-            _BoundedGzip(file) as packed,
-            tarfile.open(fileobj=packed, mode="r:") as archive,
-        ):
-            index = _extract(archive, directory)
-    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, OverflowError, RecursionError) as error:
-        raise RecordError(f"{file} can't be read as a bundle: {error}") from error
-    except RecordError as error:
-        raise RecordError(f"{file} is refused: {error}") from error
-    unpacked = UnpackedBundle(file, directory, index)
-    try:
+        with _open_archive(file) as archive:
+            _check_members(archive)
+        with _open_archive(file) as archive:
+            index = _extract(archive, file, directory)
+        unpacked = UnpackedBundle(file, directory, index)
         _check_runs(unpacked)
     except RecordError as error:
+        _remove_content(directory)
         raise RecordError(f"{file} is refused: {error}") from error
+    except BaseException as error:
+        _remove_content(directory)
+        if isinstance(error, _UNREADABLE):
+            raise RecordError(f"{file} can't be read as a bundle: {error}") from error
+        raise
     return unpacked
 
 
+_UNREADABLE = (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, OverflowError, RecursionError)
+
+
+def _remove_content(directory: Path) -> None:
+    for path in directory.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _open_archive(file: Path) -> Iterator[tarfile.TarFile]:
+    with _BoundedGzip(file) as packed, tarfile.open(fileobj=packed, mode="r:") as archive:
+        yield archive
+
+
 class _BoundedGzip(gzip.GzipFile):
-    """Limits how much is read at once and in all: an archive may claim any size."""
+    """Limits how much is read at once, in all, and of each compressed byte: an archive may claim any size."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        self._most = min(MAX_BYTES, MAX_RATIO * file.stat().st_size)
 
     def read(self, size: int | None = -1) -> bytes:
         if size is None or not 0 <= size <= CHUNK:
             raise RecordError(f"a header claims more than {CHUNK:,} bytes.")
-        if self.tell() > MAX_BYTES:
-            raise RecordError(f"it holds more than {MAX_BYTES:,} bytes.")
+        self.check_size()
         return super().read(size)
 
+    def check_size(self, more: int = 0) -> None:
+        """Raise ``RecordError`` if what was read, and so many bytes more, are too many."""
+        if self.tell() + more > self._most:
+            raise RecordError(f"it holds more than {self._most:,} bytes, too many for its size.")
 
-def _extract(archive: tarfile.TarFile, directory: Path) -> BundleIndex:
-    index: BundleIndex | None = None
-    pending: dict[str, str] = {}
-    total = 0
+
+def _check_members(archive: tarfile.TarFile) -> None:
+    """Check an archive's index, and the names and sizes of its files; no file's content is kept."""
+    pending: set[str] | None = None
     for member in archive:
         path = _checked_path(member)
-        total += member.size
-        if total > MAX_BYTES:
-            raise RecordError(f"it holds more than {MAX_BYTES:,} bytes.")
-        if index is None:
+        archive.fileobj.check_size(member.size)  # type: ignore[attr-defined] # it is a _BoundedGzip
+        if pending is None:
             if path != INDEX:
                 raise RecordError(f"its first file is {path}; expected {INDEX}.")
             index = _read_index(archive, member)
-            pending = dict(index.files)
+            pending = set(index.files)
             continue
         if path not in pending:
             raise RecordError(f"{path} is not listed in {INDEX}, or comes twice.")
-        target_path = directory / path
-        target_path.parent.mkdir(parents=True, exist_ok=True)
-        with target_path.open("xb") as target:
-            if _copy(_content(archive, member), target) != pending.pop(path):
-                raise RecordError(f"{path} does not have the SHA-256 that {INDEX} lists.")
-    if index is None:
+        pending.remove(path)
+    if pending is None:
         raise RecordError("it is empty.")
+    if pending:
+        raise RecordError(f"{min(pending)} is missing, which {INDEX} lists.")
+
+
+def _extract(archive: tarfile.TarFile, file: Path, directory: Path) -> BundleIndex:
+    """Write the files of an archive whose members were checked; raise as ``extract`` does."""
+    members = iter(archive)
+    index = _read_index(archive, next(members, tarfile.TarInfo()))
+    pending = dict(index.files)
+    for member in members:
+        path = _checked_path(member)
+        if path not in pending:
+            raise RecordError(f"{path} is not listed in {INDEX}, or comes twice.")
+        target_path = directory / path
+        with _unpacking(file):
+            target_path.parent.mkdir(parents=True, exist_ok=True)
+            target = target_path.open("xb", buffering=0)
+        with target:
+            if _copy(_content(archive, member), target, file) != pending.pop(path):
+                raise RecordError(f"{path} does not have the SHA-256 that {INDEX} lists.")
     if pending:
         raise RecordError(f"{min(pending)} is missing, which {INDEX} lists.")
     return index
@@ -226,18 +279,10 @@ def _checked_path(member: tarfile.TarInfo) -> str:
 
     This is stricter than tarfile's data filter, which not every Python 3.11 has; owners and modes are not restored.
     """
-    path, shown = member.name, printable(member.name)[:MAX_PATH]
+    path, shown = member.name, printable(member.name)[:200]
     if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE} or member.issparse():
         raise RecordError(f"{shown} is not a regular file.")
-    plain = PurePosixPath(path)
-    if (
-        len(path) > MAX_PATH
-        or plain.is_absolute()
-        or ".." in plain.parts
-        or not plain.parts
-        or plain.as_posix() != path
-        or not path.isprintable()
-    ):
+    if not is_valid_path(path):
         raise RecordError(f"{shown} is not a valid path in a bundle.")
     return path
 
@@ -246,13 +291,17 @@ def _read_index(archive: tarfile.TarFile, member: tarfile.TarInfo) -> BundleInde
     if member.size > MAX_INDEX:
         raise RecordError(f"its {INDEX} has more than {MAX_INDEX:,} bytes.")
     text = io.BytesIO()
-    _copy(_content(archive, member), text)
+    _copy(_content(archive, member), text, Path(INDEX))
     try:
         index: BundleIndex = decoder(BundleIndex).value(_check_schema(strict_json.decode(text.getvalue())))
     except Undecodable as error:
         raise RecordError(f"its {INDEX} can't be read: {error}.") from error
     if len(index.files) > MAX_FILES:
         raise RecordError(f"it lists more than {MAX_FILES:,} files.")
+    runs = {run.path: run.run_id for run in index.runs}
+    if len(runs) != len(index.runs):
+        raise RecordError(f"{INDEX} lists a run twice.")
+    check_layout(index.files.keys(), runs, {entry.name for entry in index.experiments})
     return index
 
 
@@ -263,12 +312,15 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     return content
 
 
-def _copy(source: IO[bytes], target: IO[bytes]) -> str:
-    """Copy a file's content and return its SHA-256."""
+def _copy(source: IO[bytes], target: io.RawIOBase | io.BytesIO, file: Path) -> str:
+    """Copy a file of a bundle and return its SHA-256; raise ``StorageError`` if it can't be written."""
     total = hashlib.sha256()
     while chunk := source.read(CHUNK):
         total.update(chunk)
-        target.write(chunk)
+        rest = memoryview(chunk)
+        while rest:
+            with _unpacking(file):
+                rest = rest[target.write(rest) :]
     return total.hexdigest()
 
 
@@ -285,9 +337,11 @@ def _check_runs(bundle: UnpackedBundle) -> None:
             f"its runs are not those that {INDEX} lists: {', '.join(different[:8]) or 'a run comes twice'}."
         )
     ids: dict[str, set[str]] = {}
+    names = {entry.experiment: entry.name for entry in bundle.index.experiments}
     for path, run in listed.items():
         opened = read_run(bundle.directory / path).state.opened
-        if (opened.run_id, opened.experiment) != (run.run_id, run.experiment):
+        same = (opened.run_id, opened.experiment) == (run.run_id, run.experiment)
+        if not same or experiment_name(bundle.directory / path, run.experiment) != names.get(run.experiment):
             raise RecordError(f"{path} is not the run that {INDEX} lists.")
         ids.setdefault(run.experiment, set()).add(run.run_id)
     if sorted(ids) != sorted(entry.experiment for entry in bundle.index.experiments):

@@ -21,13 +21,13 @@ from evopolicygym.records.bundle import (
     INDEX,
     MAX_BYTES,
     MAX_FILES,
-    RUNS,
     SUFFIXES,
     BundledExperiment,
     BundledRun,
     BundleIndex,
     write_bundle,
 )
+from evopolicygym.records.bundle_paths import RUNS, check_layout
 from evopolicygym.records.checked import CheckedRun, CheckedRuns
 from evopolicygym.records.experiment import REVEALED_FILE, ledger_of, revealed_file
 from evopolicygym.records.paths import EXPERIMENT, run_directory
@@ -83,6 +83,10 @@ def bundle_runs(opened: CheckedRuns, file: Path, *, allow_names: bool = False) -
     hashes = {path: _sha256(source) for path, source in sources.items()}
     if len(hashes) > MAX_FILES or sum(map(_size, sources.values())) > MAX_BYTES:
         raise UsageError(f"Invalid bundle: expected at most {MAX_FILES:,} files and {MAX_BYTES:,} bytes; bundle fewer.")
+    try:
+        check_layout(sources.keys(), {path: run.run_id for path, run in runs.items()}, set(names.values()))
+    except RecordError as error:
+        raise UsageError(f"Invalid bundle: {error}") from error
     experiments = tuple(_experiment(identity, name, runs.values()) for identity, name in sorted(names.items()))
     index = BundleIndex(tuple(runs[path] for path in sorted(runs)), experiments, dict(sorted(hashes.items())))
     if not allow_names:
