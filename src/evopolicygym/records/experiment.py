@@ -59,6 +59,8 @@ class Ledger:
     """A time: runs that were opened before may not be listed; empty where all are."""
     runs: tuple[str, ...]
     """Their ids, in the order in which they were opened."""
+    gathered: Mapping[str, str] = field(default_factory=dict)
+    """Of those that were played on another machine and gathered here, the hash of the last line, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,14 +275,18 @@ def load_experiment(identity: str) -> Experiment:
         raise RecordError(f"{kept} can't be read as a secret: {error}") from error
 
 
-def list_run(opened: RunOpened) -> None:
-    """List a run among those that its experiment began here, before it is opened; may raise ``StorageError``."""
+def list_run(opened: RunOpened, gathered: str = "") -> None:
+    """List a run among those that its experiment began here, before it is opened; may raise ``StorageError``.
+
+    Of a run that was gathered from another machine, ``gathered`` is the hash of its event log's last line.
+    """
     file = state_directory() / opened.experiment / LEDGER_FILE
     if not file.exists():
         _keep(opened.experiment, LEDGER_FILE, _ledger_line(since=opened.time))
     try:
         with regular_file.appender(file) as lines:
-            lines.write(_ledger_line(run_id=opened.run_id, time=opened.time).encode())
+            line = {"run_id": opened.run_id, "time": opened.time} | ({"gathered": gathered} if gathered else {})
+            lines.write(_ledger_line(**line).encode())
             lines.flush()
             atomic.disk.flush(lines.fileno())
     except OSError as error:
@@ -296,7 +302,8 @@ def ledger_of(identity: str) -> Ledger | None:
     file = state_directory() / identity / LEDGER_FILE
     try:
         first, *runs = [json.loads(line) for line in regular_file.read(file, MOST_BYTES).splitlines() if line]
-        return Ledger(str(first["since"]), tuple(str(run["run_id"]) for run in runs))
+        gathered = {str(run["run_id"]): str(run["gathered"]) for run in runs if "gathered" in run}
+        return Ledger(str(first["since"]), tuple(str(run["run_id"]) for run in runs), gathered)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

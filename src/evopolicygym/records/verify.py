@@ -81,7 +81,7 @@ def findings_of(record: RunRecord) -> Iterator[Finding]:
         yield _document(record)
         if state.finished.score is not None:
             yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")
-    yield mark_finding(record) or _without_mark(state.opened)
+    yield mark_finding(record) or _without_mark(record)
     yield _commitment(paths.root, state.opened)
 
 
@@ -109,8 +109,9 @@ def _commitment(root: Path, opened: RunOpened) -> Finding:
     return Finding(COMMITMENT, ok=True, detail="the cases are those that the run committed to when it was opened")
 
 
-def _without_mark(opened: RunOpened) -> Finding:
+def _without_mark(record: RunRecord) -> Finding:
     """Return what is found of a run without a mark: its experiment may list the runs that it began here."""
+    opened = record.state.opened
     try:
         ledger = experiment.ledger_of(opened.experiment)
         elsewhere = ledger is None or opened.time < ledger.since or _may_be_of_another_machine(opened, ledger)
@@ -119,6 +120,10 @@ def _without_mark(opened: RunOpened) -> Finding:
     if ledger is None or elsewhere:
         detail = "not checked: begun elsewhere, by another user, or before marks were kept"
         return Finding(FINDING, ok=True, detail=detail, verdict=UNCHECKED)
+    if opened.run_id in ledger.gathered:
+        same = ledger.gathered[opened.run_id] == record.hashes[-1]
+        detail = "gathered from another machine" if same else "it is not the record that was gathered"
+        return Finding(FINDING, ok=same, detail=detail, verdict=UNCHECKED if same else "")
     known = "its mark was removed" if opened.run_id in ledger.runs else "it began no run of this id on this machine"
     return Finding(
         FINDING,

@@ -408,6 +408,17 @@ def check_simulator(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     )
 
 
+def import_own_modules(root: Path, opened: RunOpened, *, trusted: bool) -> None:
+    """Let a spec of the user's own import its modules from the working directory, as ``run`` did beside its file.
+
+    Nothing that ships is looked for there, and no module of a record from elsewhere, unless it is trusted: whoever
+    gives a record may give the directory as well.
+    """
+    spec = opened.task.environment
+    if not _is_known_environment(spec) and (trusted or rollback_guard.is_own_run(root)):
+        catalog.import_from(Path.cwd(), spec)
+
+
 def _is_known_environment(spec: EnvironmentSpec) -> bool:
     """Return whether a spec runs the same code with the same arguments as the known environment of its name."""
     if spec.name in catalog.names():

@@ -6,21 +6,22 @@ and gathering again adds its runs.
 
 import os
 import re
+import shlex
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, StorageError, UsageError
+from evopolicygym.core.event import RunOpened
 from evopolicygym.records.atomic import flush_tree, rename
 from evopolicygym.records.experiment import adopt_experiment, identity_of, ledger_of, list_run
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import JOURNAL, RunRecord, find_runs, read_run
-from evopolicygym.records.rollback_guard import FINDING, create_guard, has_mark
+from evopolicygym.records.rollback_guard import FINDING, has_mark
 from evopolicygym.records.verify import findings
 from evopolicygym.runs.suites.document import (
     SUITE_FILE,
@@ -39,9 +40,13 @@ from evopolicygym.runs.suites.records import (
 )
 from evopolicygym.runs.suites.schedule import Shard, shard_numbers, shards_of_files
 from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan
+from evopolicygym.specs.catalog import spec_sha256
 
 MAX_COMMAND_BYTES = 1 << 16
 """The largest size of a shard's command."""
+PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,=@%+-]+", re.ASCII)
+"""Words that mean nothing to a shell."""
+TRUST = "--trust"
 SHARD_WORD = re.compile(r"--shard[= ]\S+")
 NOT_COPIED = {"lock", "staging"}
 """Files in a run directory that only its process needs."""
@@ -157,7 +162,7 @@ def _records_by_run(
         number = next((numbers[name] for name in record_identities(opened) if name in numbers), None)
         if opened.experiment != identity:
             problems.append(f"{root} belongs to another experiment.")
-        elif number is None:
+        elif number is None or not _is_planned_task(planned[number], opened):
             problems.append(f"{root} is not a run of the suite: {opened.task.environment.name}, seed {opened.seed}.")
         else:
             by_id = records.setdefault(number, {})
@@ -167,6 +172,11 @@ def _records_by_run(
             else:
                 by_id[opened.run_id] = record
     return records, problems
+
+
+def _is_planned_task(run: PlannedRun, opened: RunOpened) -> bool:
+    """Return whether a record's task is the planned one, by its recomputed fingerprint and not by its name."""
+    return spec_sha256(opened.task.environment) == spec_sha256(run.config.task.environment)
 
 
 def _gather_run(run: PlannedRun, records: Mapping[str, RunRecord], target: Path) -> PlannedRunResult:
@@ -182,14 +192,14 @@ def _gather_run(run: PlannedRun, records: Mapping[str, RunRecord], target: Path)
         raise RecordError(f"{run} was played {len(finished)} times: {paths}. Remove all but one, and gather again.")
     (record,) = finished
     source = record.paths.root
-    failed = [finding for finding in findings(source) if not finding.ok and not finding.settled_by_replay]
+    failed = [finding for finding in findings(source) if not finding.ok]
     failed = [finding for finding in failed if finding.name != FINDING or has_mark(source)]
     if failed:
         raise RecordError(f"{source} does not verify: {failed[0].name}: {failed[0].detail}")
     root = target / Path(*source.parts[-3:])
     if root != source:
         _copy_run(RunPaths(source), RunPaths(root))
-    _make_own(record)
+    _list_gathered(record)
     return replace(result_of_record(run, record), root=root)
 
 
@@ -218,14 +228,15 @@ def _can_be_copied(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
 
 
-def _make_own(record: RunRecord) -> None:
-    """Register a run and its high-water mark as if it had been played here, so that the suite continues."""
+def _list_gathered(record: RunRecord) -> None:
+    """List a run among those of its experiment, so that the suite continues.
+
+    It gets no high-water mark: it was not played here, and nothing that it names is trusted because of a copy.
+    """
     opened = record.state.opened
     ledger = ledger_of(opened.experiment)
     if ledger is None or opened.run_id not in ledger.runs:
-        list_run(opened)
-    with closing(create_guard(opened)) as guard:
-        guard.acquire(record.hashes, record.state.spent)
+        list_run(opened, gathered=record.hashes[-1])
 
 
 def _by_shard(
@@ -248,10 +259,17 @@ def _by_shard(
 
 
 def _command(file: Path) -> str:
+    """Return the command that a shard's lock file names; empty if it is not plainly one of a suite.
+
+    The file comes from elsewhere and the command is one to type: no word of it may mean anything to a shell, and it
+    may trust nothing.
+    """
     try:
-        return regular_file.read(file, MAX_COMMAND_BYTES).decode(errors="replace").strip()
-    except (OSError, RecordError):
+        words = shlex.split(regular_file.read(file, MAX_COMMAND_BYTES).decode(errors="replace"))
+    except (OSError, RecordError, ValueError):
         return ""
+    is_plain = words[:2] == ["evopolicygym", "suite"] and all(map(PLAIN_WORD.fullmatch, words)) and TRUST not in words
+    return " ".join(words) if is_plain else ""
 
 
 def command_text(words: Sequence[str]) -> str:

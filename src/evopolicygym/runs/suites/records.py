@@ -21,7 +21,7 @@ from evopolicygym.core.options import AUTO
 from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Task
-from evopolicygym.records import journal, rollback_guard
+from evopolicygym.records import experiment, journal, rollback_guard
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
 from evopolicygym.records.run_document import is_current
@@ -73,11 +73,21 @@ class PlannedRunResult:
 def is_own(record: RunRecord) -> bool:
     """Return whether this user played a run on this machine, and its record verifies if finished."""
     root = record.paths.root
-    if not rollback_guard.is_own_run(root):
+    if not rollback_guard.is_own_run(root) and not _is_gathered(record):
         return False
     if record.state.finished is None:
         return True
     return all(finding.ok or finding.settled_by_replay or finding.name == DOCUMENT for finding in findings(root))
+
+
+def _is_gathered(record: RunRecord) -> bool:
+    """Return whether this very record was gathered from another machine, where it was checked."""
+    opened = record.state.opened
+    try:
+        ledger = experiment.ledger_of(opened.experiment)
+    except RecordError:
+        return False
+    return ledger is not None and ledger.gathered.get(opened.run_id) == record.hashes[-1]
 
 
 def find_results(
