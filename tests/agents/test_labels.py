@@ -22,6 +22,8 @@ from records_of_runs import changed, real_document, write
 from suites import suite
 from whole_runs import config, played, state_kept_in
 
+pytestmark = pytest.mark.made_up
+
 
 def agent_asked(**options: Any) -> AgentConfig:
     """Return the agent of a run that asks for it."""

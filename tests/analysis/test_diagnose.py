@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -47,9 +48,9 @@ def test_programs_are_read_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """All diagnostics of a run share what they read of its checkpoints: the files of each are read once."""
     reads = list[Path]()
 
-    def read(directory: Path, root: Path | None = None) -> Bundle | None:
+    def read(directory: Path, *others: Any) -> Bundle | None:
         reads.append(directory)
-        return read_bundle(directory, root)
+        return read_bundle(directory, *others)
 
     starter()
     monkeypatch.setattr(source, "read_bundle", read)

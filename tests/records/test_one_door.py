@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from test_verify_forged import changed, forge
 import evopolicygym
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.runs.preflight import import_own_modules
 from played_runs import PlayedRun
 from shell import Shell
 
@@ -229,3 +231,43 @@ def evopolicygym_fingerprint(environment: Any) -> str:
     from evopolicygym.specs.catalog import spec_sha256
 
     return spec_sha256(environment)
+
+
+def test_a_secret_laid_above_a_run_is_not_read(
+    run: RunPaths, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Shell
+) -> None:
+    """Only the experiment's own directory reveals it, and never in place of the user's own secret."""
+    identity = read_opened(run).experiment
+    laid = json.dumps({"experiment": identity, "secret": "00" * 32, "cases": {}})
+    for directory in run.root.parents[:5]:
+        (directory / "revealed.json").write_text(laid)
+
+    assert evopolicygym.verify(run.root).ok
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "somebody"))
+    assert "commitment" in evopolicygym.verify(run.root).failed
+    (run.root.parents[2] / "revealed.json").unlink()
+    assert shell.json("show", run.root)["record"] == "unverified"
+
+
+def test_nothing_is_imported_from_the_present_directory_for_a_stranger(
+    run: RunPaths, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Modules of a task of one's own are found in the working directory for one's own runs, or with trust."""
+    opened = read_opened(run)
+    own = replace(opened.task.environment, name="mine", id="Mine-v0", imports=("a_module_of_nobody",))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_module_of_nobody.py").write_text("")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    mine = replace(opened, task=replace(opened.task, environment=own))
+
+    def is_found(*, trusted: bool) -> bool:
+        import_own_modules(run.root, mine, trusted=trusted)
+        return str(tmp_path) in sys.path
+
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / "somebody"))
+        assert not is_found(trusted=False)
+        import_own_modules(run.root, opened, trusted=True)  # a task that ships, of whatever record
+        assert str(tmp_path) not in sys.path
+    assert is_found(trusted=False)

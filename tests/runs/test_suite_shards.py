@@ -15,9 +15,12 @@ import pytest
 
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records import verify
+from evopolicygym.records.checked import RecordState, look_at_run
 from evopolicygym.records.experiment import SECRET_FILE_VARIABLE, SECRET_VARIABLE, accept_secret, begin, share_secret
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import EXPERIMENT_FILE, find_runs, read_run
+from evopolicygym.records.rollback_guard import is_own_run
+from evopolicygym.records.verify import findings
 from evopolicygym.runs.suites.document import SUITE_FILE, suite_lock
 from evopolicygym.runs.suites.gather import GatheredSuite, gather
 from evopolicygym.runs.suites.play import play_suite, prepare_suite
@@ -234,6 +237,41 @@ def test_a_changed_run_stays_out(place: Path) -> None:
     assert str(run) in problem
     assert "checkpoint" in problem
     assert len(list(find_runs(found.directory))) == 1
+
+
+def test_a_run_without_its_hidden_episodes_stays_out(place: Path) -> None:
+    """Returns that no file stands for are not taken: nobody plays them again when shards are gathered."""
+    (run,) = find_runs(place / "machine-1")
+    shutil.rmtree(RunPaths(run).evaluation)
+    (problem,) = (found := gathered(place)).problems
+
+    assert str(run) in problem
+    assert "evaluation" in problem
+    assert len(list(find_runs(found.directory))) == 1
+
+
+def test_a_copy_is_not_played_here(place: Path) -> None:
+    """What is gathered is verified and no more: nothing that it names is trusted as what this user played."""
+    found = gathered(place)
+    with machine(place / "home"):
+        roots = list(find_runs(found.directory))
+        states = {look_at_run(root).state for root in roots}
+        own = [is_own_run(root) for root in roots]
+        failed = [finding.name for root in roots for finding in findings(root) if not finding.ok]
+
+    assert found.ok
+    assert (states, own, failed) == ({RecordState.VERIFIED}, [False, False], [])
+
+
+def test_a_shard_s_file_is_no_command_of_ours(place: Path) -> None:
+    """What a lock file from elsewhere holds is a command to type only if no word of it means anything to a shell."""
+    (run,) = find_runs(place / "machine-1")
+    shutil.rmtree(run)
+    for lock in place.glob("machine-*/**/*.lock"):
+        lock.write_text("evopolicygym suite smoke; touch owned | sh --shard 1/2\n", encoding="utf-8")
+    (part,) = gathered(place).missing
+
+    assert (part.shard, part.command) == (Shard(1, 2), "")
 
 
 def test_a_run_that_was_played_twice(place: Path) -> None:

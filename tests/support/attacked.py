@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from evopolicygym.agents.kit.session import FunctionAgent
 from evopolicygym.checks import inspection
 from evopolicygym.checks.sandbox import HONEST, LIMITS, Attack, Decoys, attack, find_marks, plant_decoys
 from evopolicygym.core.cases import CaseSet
@@ -172,7 +173,7 @@ def attacked_run(
         executor = stack.enter_context(
             LocalExecutor(ExecutorConfig(spec, limits, level, paths.workers, paths.simulator_log, 1))
         )
-        opening = run._build_opened_event(plain, owner, "attacked_run", executor.grounds, None)
+        opening = run._build_opened_event(plain, FunctionAgent(print), owner, "attacked_run", executor.grounds, None)
         writer = stack.enter_context(RunWriter(paths.root, opening))
         rollouts = Rollouts(writer, executor, run.job_builder(writer.state, owner))
         session = stack.enter_context(
