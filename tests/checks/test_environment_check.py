@@ -219,7 +219,7 @@ def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
             *("family", "max_steps", "objective", "reward", "termination", "observation", "action", "idle_action"),
             "success.rule",
         ],
-        ["kind", "tunin", *(kind.value for kind in TaskKind)],
+        ["kind", "tunin", "tuning", "synthesis"],
     ]
 
 

@@ -148,7 +148,7 @@ def test_csv_is_what_the_record_is(loaded: Runs, runs: Path, tmp_path: Path, tab
         ValueKind.BOOLEAN: {"true": True, "false": False}.__getitem__,
         ValueKind.NUMBERS: lambda text: [float(one).hex() for one in json.loads(text)],
         ValueKind.TIME: lambda text: pd.Timestamp(text).tz_localize(None).to_pydatetime(),
-        ValueKind.TEXT: str,
+        ValueKind.TEXT: lambda text: text.removeprefix("'"),
         ValueKind.JSON: str,
     }
     kinds = {one.name: one.kind for one in columns(TABLES[table])}
@@ -173,7 +173,8 @@ def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
     read = pd.read_csv if name == "csv" else pd.read_parquet
     frame = read(tmp_path / "out" / "deep" / f"runs.{name}")
 
-    assert list(zip(frame.agent, frame.model, frame.run, strict=True)) == [(HOSTILE, "=1+1", "../r")]
+    mark = "'" if name == "csv" else ""
+    assert list(zip(frame.agent, frame.model, frame.run, strict=True)) == [(mark + HOSTILE, f"{mark}=1+1", "../r")]
     assert {"in", "out", "state"} >= {path.name for path in tmp_path.iterdir()}
 
 

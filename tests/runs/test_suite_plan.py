@@ -155,8 +155,8 @@ def test_suites_of_families_and_kinds() -> None:
     assert {name: members[name] for name in families} == {
         family: {spec.name for spec in specs if spec.family == family} for family in families
     }
-    assert {kind: members[kind.value] for kind in TaskKind} == {
-        kind: {spec.name for spec in specs if spec.kind is kind} for kind in TaskKind
+    assert {kind: members[kind.value] for kind in (TaskKind.TUNING, TaskKind.SYNTHESIS)} == {
+        kind: {spec.name for spec in specs if spec.kind is kind} for kind in (TaskKind.TUNING, TaskKind.SYNTHESIS)
     }
 
 

@@ -20,6 +20,8 @@ from evopolicygym.sandbox.levels import choose
 from players import GOOD
 from records_of_runs import changed, real_document, write
 
+pytestmark = pytest.mark.made_up
+
 EDIT = "import pathlib, subprocess, sys; pathlib.Path('system/policy.py').write_text(sys.argv[1]); "
 SUBMIT = "subprocess.run(['./judge', 'submit', '0-1'], check=True)"
 SMALL = ("--budget", "2", "--validation", "1", "--held-out", "1", "--workers", "1", "--json")

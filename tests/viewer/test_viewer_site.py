@@ -17,6 +17,8 @@ from evopolicygym.viewer.site.app import static_files
 from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import PATIENCE_S, asked
 
+pytestmark = pytest.mark.made_up
+
 
 def write_runs(below: Path) -> Path:
     """Write a run that is known by hand, and a file beside the directory of runs."""

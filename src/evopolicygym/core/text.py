@@ -112,3 +112,12 @@ def duration(seconds: float) -> str:
     """Return a duration as hours and minutes, or minutes and seconds."""
     hours, rest = divmod(int(seconds), 3600)
     return f"{hours}h{rest // 60:02d}m" if hours else f"{rest // 60}m{rest % 60:02d}s"
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of a text that a spreadsheet takes for a formula."""
+
+
+def csv_text(text: str) -> str:
+    """Return a text as a cell of a CSV file: with an apostrophe before what a spreadsheet would calculate."""
+    return f"'{text}" if text.startswith(FORMULA) else text

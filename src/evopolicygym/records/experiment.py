@@ -251,8 +251,8 @@ def secret_files(run: Path, identity: str) -> tuple[Path, ...]:
     """Return the files that the cases of a run of an experiment may be read from; they need not exist."""
     _check_name("an experiment's identity", identity)
     kept = state_directory() / identity
-    above = run.absolute().parents
-    beside = (above[ABOVE_RUN] / REVEALED_FILE, above[ABOVE_RUN] / EXPERIMENT_FILE) if len(above) > ABOVE_RUN else ()
+    above = run.absolute().parents[: ABOVE_RUN + 1]
+    beside = [directory / name for directory in above for name in (REVEALED_FILE, EXPERIMENT_FILE)]
     return kept / "secret.json", *sorted(kept.glob("cases-*.json")), *beside
 
 
@@ -395,7 +395,7 @@ def _revealed(run: Path, identity: str) -> tuple[Path, Experiment] | None:
     directory = experiment_of(run.resolve(), identity)
     if directory is not None:
         file = directory / REVEALED_FILE
-        if regular_file.is_there(file) and file.stat().st_uid in {run.stat().st_uid, 0}:
+        if regular_file.is_there(file) and file.stat().st_uid in {directory.stat().st_uid, 0}:
             try:
                 document = json.loads(regular_file.read(file, MOST_BYTES))
                 if document["experiment"] == identity:

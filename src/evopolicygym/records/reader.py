@@ -26,7 +26,7 @@ EXPERIMENT_FILE = "experiment.json"
 SHARED_MARK = "shared"
 """In an experiment's state directory: a file of this name says that other machines hold the secret as well."""
 ABOVE_RUN = 2
-"""The place of an experiment's directory among the parents of a run's."""
+"""The place of an experiment's directory among the parents of a run's, or further down."""
 MAX_EXPERIMENT = 1 << 20
 """Bytes of ``experiment.json``."""
 LATEST = "latest"
@@ -222,14 +222,12 @@ def experiment_name(run: Path, identity: str) -> str:
 
 
 def experiment_of(run: Path, identity: str) -> Path | None:
-    """Return the directory of a run's experiment: RUNS/EXPERIMENT of RUNS/EXPERIMENT/AGENT/TASK/RUN, if it says so.
+    """Return the directory of a run's experiment: in RUNS/EXPERIMENT/AGENT/TASK/RUN the second, if it says so.
 
-    No other directory above a run is looked into: anybody could have laid a file there.
+    No directory further above is looked into: anybody could have laid a file there.
     """
-    above = run.absolute().parents
-    if len(above) <= ABOVE_RUN or _identity(above[ABOVE_RUN] / EXPERIMENT_FILE) != identity:
-        return None
-    return above[ABOVE_RUN]
+    above = run.absolute().parents[: ABOVE_RUN + 1]
+    return next((directory for directory in above if _identity(directory / EXPERIMENT_FILE) == identity), None)
 
 
 def is_secret_shared(identity: str) -> bool:

@@ -37,6 +37,8 @@ GROUP = "evopolicygym.environments"
 _ANCHORS = ("random_anchor", "idle_anchor", "reference_anchor", "degenerate_anchor")
 _NOT_HASHED = frozenset({"family", "kind", "extra", "packages", "pack", "degenerate_policy", *_ANCHORS})
 """Fields that no score depends on."""
+_KINDS_OF_ANY_RECORD, _KINDS = "'tuning', 'synthesis' or ''", "'tuning' or 'synthesis'"
+"""Kinds as a message lists them: no spec is of the kind that records of the paper's release have."""
 _STANDARD = ("world", None)
 """The field that older runs lack."""
 
@@ -200,7 +202,8 @@ def _complaints(problems: Sequence[DecodingProblem]) -> Iterator[str]:
         yield f"the field {first} is missing" + f", and so are: {', '.join(more)}" * bool(more) + "."
     for problem in problems:
         if not problem.is_unknown and not problem.is_missing:
-            yield f"the field {problem.where!r} holds {problem.found!r}: {problem.message}."
+            message = problem.message.replace(_KINDS_OF_ANY_RECORD, _KINDS)
+            yield f"the field {problem.where!r} holds {problem.found!r}: {message}."
 
 
 def _unknown(paths: list[tuple[str, ...]]) -> Iterator[str]:

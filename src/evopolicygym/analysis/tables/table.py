@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evopolicygym.analysis.ranking.bootstrap import Interval
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.text import decimals, printable
+from evopolicygym.core.text import csv_text, decimals, printable
 
 SMALLEST_SHOWN = 1e-4
 """Smaller p-values are shown as this."""
@@ -186,8 +186,8 @@ def _plain(cell: Cell, part: str) -> str:
         return repr(cell.low if part == "low" else cell.high)
     if cell is None or part:
         return ""
-    if isinstance(cell, str):  # a spreadsheet takes text that begins so for a formula
-        return f"'{printable(cell)}" if cell.startswith(("=", "+", "-", "@")) else printable(cell)
+    if isinstance(cell, str):
+        return csv_text(printable(cell))
     return repr(cell)
 
 

@@ -1,7 +1,7 @@
 """Tables as CSV (RFC 4180, UTF-8): a line of column names, then a line for each row.
 
-Null is an empty field; numbers round-trip exactly; a list of numbers is JSON. Text is not escaped against programs that
-take ``=…`` for a formula.
+Null is an empty field; numbers round-trip exactly; a list of numbers is JSON. A text that a spreadsheet would calculate
+begins with an apostrophe (``core.text.csv_text``), as in all CSV that the package writes.
 """
 
 import csv
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evopolicygym.core.strict_json import dumps
+from evopolicygym.core.text import csv_text
 from evopolicygym.export.exporters import RowWriter, TablesExporter
 from evopolicygym.export.schema import TABLES, columns
 
@@ -58,5 +59,7 @@ def _field(value: Any) -> str:  # noqa: ANN401 - a cell of any column
             return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         case np.ndarray():
             return dumps(value)
+        case str():
+            return csv_text(value)
         case _:
             return str(value)
