@@ -9,13 +9,14 @@ import os
 import secrets
 from collections.abc import Collection, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from evopolicygym.core import cases as case_rules
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import (
+    NONCE,
     PUBLIC_KEY,
     SECRET_BYTES,
     SEED_BITS,
@@ -25,12 +26,15 @@ from evopolicygym.core.cases import (
     Split,
     SplitSource,
     derive,
+    identity_of_secret,
+    nonce_key,
 )
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.interface import draw_interface, interface_key
 from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
+from evopolicygym.core.text import printable
 from evopolicygym.records import atomic
 from evopolicygym.records.paths import EXPERIMENT, experiment_directory
 from evopolicygym.records.reader import EXPERIMENT_FILE, SHARED_MARK, is_secret_shared
@@ -59,6 +63,8 @@ class Ledger:
     """A time: runs that were opened before may not be listed; empty where all are."""
     runs: tuple[str, ...]
     """Their ids, in the order in which they were opened."""
+    nonces: frozenset[str] = frozenset()
+    """Their nonces, the empty one included; at most one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +77,19 @@ class Experiment:
     """Of the seeds of its private cases: 31 where it began before they had 128."""
     read: Mapping[str, CaseSet] = field(default_factory=dict)
     """Cases by environment that were read from a directory, where they were revealed with the secret."""
+    nonce: str = ""
+    """The nonce of a board; empty without one."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether its identity is that of its secret: not of experiments that began before identities were bound."""
+        return self.identity == identity_of_secret(self.secret)
 
     def cases(self, environment: str, split: SplitSource) -> CaseSet:
         """Return the cases of one environment; those of a directory as they were when the first run began."""
         match split:
             case SplitSource.PRIVATE:
-                return derive(self.secret, environment, self.seed_bits)
+                return derive(self.key(split), environment, self.seed_bits)
             case SplitSource.PUBLIC:
                 return derive(PUBLIC_KEY, environment)
             case SplitSource.DIRECTORY:
@@ -84,33 +97,82 @@ class Experiment:
 
     def key(self, split: SplitSource) -> bytes:
         """Return what policies' seeds and the commitment's salt are derived from: of a public split, known to all."""
-        return PUBLIC_KEY if split is SplitSource.PUBLIC else self.secret
+        if split is SplitSource.PUBLIC:
+            return PUBLIC_KEY
+        return nonce_key(self.secret, self.nonce) if self.nonce else self.secret
 
 
-def begin(runs: Path, name: str) -> Experiment:
+def begin(runs: Path, name: str, nonce: str = "") -> Experiment:
     """Return the experiment of this name below a directory of runs; make it, with a new secret, where there is none.
 
-    Raises ``UsageError``, before anything is written, for an invalid experiment name, and ``StorageError`` where runs
-    can't be written there.
+    Raises ``UsageError``, before anything is written, for an invalid experiment name, and for another nonce than its
+    runs have, and ``StorageError`` where runs can't be written there.
     """
     directory = experiment_directory(runs, name)
     file = directory / EXPERIMENT_FILE
     try:
         if file.exists():
-            return load_experiment(_identity(file))
+            return _with_nonce(load_experiment(_identity(file)), nonce)
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
             f"Can't write runs to {runs}: {error.strerror}. Give another directory: --runs DIR"
         ) from error
-    identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
+    secret = secrets.token_bytes(SECRET_BYTES)
+    identity = identity_of_secret(secret)
     _keep(identity, "secret.json", json.dumps({"secret": secret.hex(), SEED_BITS_KEY: SEED_BITS}))
     _keep(identity, LEDGER_FILE, _ledger_line(since=""))
     try:
         atomic.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment
-        return load_experiment(_identity(file))
-    return Experiment(identity, secret, SEED_BITS)
+        return _with_nonce(load_experiment(_identity(file)), nonce)
+    return Experiment(identity, secret, SEED_BITS, nonce=nonce)
+
+
+def _with_nonce(experiment: Experiment, nonce: str) -> Experiment:
+    """Return an experiment with its board's nonce; raise ``UsageError`` for another than its runs have."""
+    _refuse_other_nonce(experiment.identity, nonce)
+    if nonce:
+        refuse_unbound(experiment)
+    return replace(experiment, nonce=nonce)
+
+
+def check_nonce(runs: Path, name: str, nonce: str) -> None:
+    """Raise ``UsageError`` where runs that an experiment began on this machine have another nonce."""
+    file = experiment_directory(runs, name) / EXPERIMENT_FILE
+    if file.exists():
+        _refuse_other_nonce(_identity(file), nonce)
+
+
+def _refuse_other_nonce(identity: str, nonce: str) -> None:
+    ledger = ledger_of(identity)
+    others = (ledger.nonces if ledger else frozenset()) - {nonce}
+    if others:
+        had, given = (f"nonce {text}" if text else "no nonce" for text in (min(others), nonce))
+        raise UsageError(
+            f"Invalid nonce: expected {had}, as other runs of this experiment have, got {given}. Begin another "
+            f"experiment: --experiment NAME"
+        )
+
+
+def refuse_unbound(experiment: Experiment) -> None:
+    """Raise ``UsageError`` unless the identity is that of the secret, so that a board may rely on it."""
+    if not experiment.is_bound:
+        raise UsageError(
+            f"Invalid experiment: expected an identity that follows from its secret, got {experiment.identity}. It "
+            f"began before there were nonces. Begin another experiment: --experiment NAME"
+        )
+
+
+def publish_identity(runs: Path, name: str) -> str:
+    """Return the identity of an experiment, for a board; the experiment begins where there is none.
+
+    Raises as ``begin`` does, and ``UsageError`` for an experiment whose identity says nothing of its secret.
+    """
+    file = experiment_directory(runs, name) / EXPERIMENT_FILE
+    experiment = load_experiment(_identity(file)) if file.exists() else begin(runs, name)
+    refuse_unbound(experiment)
+    return experiment.identity
 
 
 def share_secret(runs: Path, name: str) -> str:
@@ -213,9 +275,13 @@ def of_run(run: Path, opened: RunOpened) -> Experiment:
 
     Raises ``UsageError`` where its secret is neither revealed nor on this machine.
     """
+    if opened.nonce and (opened.split is not SplitSource.PRIVATE or not NONCE.fullmatch(opened.nonce)):
+        raise RecordError(
+            f"The run of the {opened.split} split has an invalid nonce: {printable(opened.nonce[:120])!r}."
+        )
     if opened.split is SplitSource.PUBLIC:
         return Experiment(opened.experiment, PUBLIC_KEY)
-    return revealed(run, opened.experiment) or load_experiment(opened.experiment)
+    return replace(revealed(run, opened.experiment) or load_experiment(opened.experiment), nonce=opened.nonce)
 
 
 def committed_cases(opened: RunOpened, experiment: Experiment) -> CaseSet:
@@ -244,7 +310,11 @@ def secret_files(run: Path, identity: str) -> tuple[Path, ...]:
     """Return the files that the cases of a run of an experiment may be read from; they need not exist."""
     _check_name("an experiment's identity", identity)
     kept = state_directory() / identity
-    return kept / "secret.json", *sorted(kept.glob("cases-*.json")), *(above / REVEALED_FILE for above in run.parents[:3])
+    return (
+        kept / "secret.json",
+        *sorted(kept.glob("cases-*.json")),
+        *(above / REVEALED_FILE for above in run.parents[:3]),
+    )
 
 
 def load_experiment(identity: str) -> Experiment:
@@ -273,7 +343,8 @@ def list_run(opened: RunOpened) -> None:
         _keep(opened.experiment, LEDGER_FILE, _ledger_line(since=opened.time))
     try:
         with regular_file.appender(file) as lines:
-            lines.write(_ledger_line(run_id=opened.run_id, time=opened.time).encode())
+            nonce = {"nonce": opened.nonce} if opened.nonce else {}
+            lines.write(_ledger_line(run_id=opened.run_id, time=opened.time, **nonce).encode())
             lines.flush()
             atomic.disk.flush(lines.fileno())
     except OSError as error:
@@ -289,7 +360,8 @@ def ledger_of(identity: str) -> Ledger | None:
     file = state_directory() / identity / LEDGER_FILE
     try:
         first, *runs = [json.loads(line) for line in regular_file.read(file, MOST_BYTES).splitlines() if line]
-        return Ledger(str(first["since"]), tuple(str(run["run_id"]) for run in runs))
+        ids, nonces = (str(run["run_id"]) for run in runs), (str(run.get("nonce", "")) for run in runs)
+        return Ledger(str(first["since"]), tuple(ids), frozenset(nonces))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
