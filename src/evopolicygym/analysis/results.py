@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -21,7 +21,8 @@ from evopolicygym.core.task import Anchor, TaskKind
 from evopolicygym.core.text import printable
 from evopolicygym.records.bundle import UnpackedBundle
 from evopolicygym.records.checked import CheckedRun, RecordState, open_runs, unusable
-from evopolicygym.records.reader import Problem
+from evopolicygym.records.nonce import nonce_finding
+from evopolicygym.records.reader import Problem, read_run
 from evopolicygym.specs.games import GameIdentity, game_of
 
 UNFINISHED = "The run is not finished"
@@ -119,6 +120,8 @@ class RunResult:
     """The checkpoints of its submissions, in order; empty if the record lacks them."""
     agent_version: str = ""
     """The version of the agent's tool or library; empty where it is unknown."""
+    nonce: str = ""
+    """The nonce of a board, from which its cases are derived too; empty without one."""
     revealed: bool = False
     """Whether its cases were revealed before it began."""
     record_state: RecordState = RecordState.UNVERIFIED
@@ -261,6 +264,18 @@ def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress, *
         problems += [Problem(run.root, what) for run in copies if run is not original]
     problems.sort(key=lambda problem: problem.root)
     return Results(tuple(originals), tuple(problems), opened.places, opened.bundles)
+
+
+def results_of_nonce(results: Results, nonce: str) -> Results:
+    """Return the results of runs with a board's nonce and an identity that is their secret's; others are problems."""
+    kept, problems = [], list(results.problems)
+    for run in results.runs:
+        finding = nonce_finding(run.root, read_run(run.root).state.opened, nonce)
+        if finding is None or finding.ok:
+            kept.append(run)
+        else:
+            problems.append(Problem(run.root, f"{finding.name}: {finding.detail}"))
+    return replace(results, runs=tuple(kept), problems=tuple(problems))
 
 
 def _original(copies: Sequence[RunResult]) -> RunResult:

@@ -23,7 +23,7 @@ from evopolicygym.analysis.ranking.noise import task_noise
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow, score_table, score_tables
 from evopolicygym.analysis.ranking.task_scale import BEST
-from evopolicygym.analysis.results import Results, RunResult, load_results
+from evopolicygym.analysis.results import Results, RunResult, load_results, results_of_nonce
 from evopolicygym.analysis.tables.contents import (
     add_title,
     leaderboards_document,
@@ -305,6 +305,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     normalise: str = "best",
     partial: bool = False,
     audit: bool = False,
+    nonce: str = "",
     runs_directory: str | Path = DEFAULT_RUNS,
 ) -> Leaderboards:
     """Rank entries across tasks, with intervals.
@@ -322,6 +323,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
             ``known`` score, from the better of random and idle play, without clipping.
         partial: Whether to rank entries that lack tasks with the others.
         audit: Whether to count findings in what agents did, as ``evopolicygym.audit`` finds them.
+        nonce: The nonce of a board: a run without it, or with an identity that isn't its secret's, is a problem.
         runs_directory: Where runs are looked for by id.
 
     Returns:
@@ -338,6 +340,11 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     """
     wanted = shipped_beside(published)
     results = load_results(find_places(runs, runs_directory, needed=not published), needed=not published)
+    if nonce:
+        results = results_of_nonce(results, nonce)
+        if results.problems and not (results.runs or published):
+            first = results.problems[0]
+            raise UsageError(f"No run can be ranked. {printable(str(first.root))}: {first.reason}")
     compared = {}
     if results.runs or wanted.tables or not wanted.figures:
         compared = score_tables(results.runs, wanted.tables, TableFilter(list(group_by), family, allow_incomparable))

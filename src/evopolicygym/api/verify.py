@@ -14,6 +14,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
 from evopolicygym.records.checked import candidates, open_usable_runs
+from evopolicygym.records.nonce import NONCE, nonce_finding
 from evopolicygym.records.reader import Places, Problem, find_places, find_run, read_run
 from evopolicygym.records.release import refuse_release
 from evopolicygym.records.rollback_guard import keep_replayed
@@ -82,6 +83,7 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     address: str = "",
     isolation: str = AUTO,
     trust: bool = False,
+    nonce: str = "",
     runs_directory: str | Path = DEFAULT_RUNS,
     watch: Watch = lambda played, _total: played,
     on_warning: Callable[[str], object] = warnings.warn,
@@ -97,6 +99,7 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         address: The executor's cluster.
         isolation: The level at which policies play now, whatever the record says.
         trust: Whether to run a simulator that only the record names, with your rights.
+        nonce: The nonce that every run must have, with an experiment whose identity is that of its secret.
         runs_directory: Where runs are looked for by id.
         watch: Wraps what is played again, to show progress.
         on_warning: Called with each warning, such as that fewer workers are started.
@@ -126,12 +129,15 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         found += [Finding(str(item.root), ok=False, detail=item.reason, verdict=UNREADABLE) for item in problems]
     for each in roots:
         of_run = f"{each.name} " if len(roots) > 1 else ""
-        found += [replace(finding, name=f"{of_run}{finding.name}") for finding in _findings(each, means, watch)]
+        found += [replace(finding, name=f"{of_run}{finding.name}") for finding in _findings(each, means, watch, nonce)]
     return Verification(root, tuple(found))
 
 
-def _findings(root: Path, means: ReplayOptions | None, watch: Watch) -> list[Finding]:
+def _findings(root: Path, means: ReplayOptions | None, watch: Watch, nonce: str) -> list[Finding]:
     audited = list(findings(root))
+    if nonce and len(audited) > 1:  # else the event log is broken
+        demanded = nonce_finding(root, read_run(root).state.opened, nonce)
+        audited = [finding for finding in audited if finding.name != NONCE] + ([demanded] if demanded else [])
     if means is None or not all(finding.ok or finding.settled_by_replay for finding in audited):
         return audited
     record = read_run(root)

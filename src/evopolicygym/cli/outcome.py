@@ -173,6 +173,7 @@ def _headline(state: RunState) -> Text:
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
         f"{number(state.selected.validation_mean)} ({_optimism_text(optimism)}); "
         f"{opened.split} split",
+        f", nonce {printable(opened.nonce)}" if opened.nonce else "",
         REVEALED if opened.revealed else "",
         f", isolation {opened.isolation}",
         (" (unverified)" if is_unverified(opened.isolation) else "", "yellow"),

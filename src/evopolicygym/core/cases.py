@@ -9,6 +9,7 @@ observation.) ``attempt`` is raised while an earlier index, in the order train, 
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +18,10 @@ from itertools import count
 from evopolicygym.core.task import HELD_OUT_CASES, TRAIN_CASES, VALIDATION_CASES
 
 SECRET_BYTES = 32
+IDENTITY_LENGTH = 32
+"""Hexadecimal digits of an experiment's identity."""
+NONCE = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
+"""A board's nonce."""
 SEED_BITS, SHORT_SEED_BITS = 128, 31
 """Bits of seeds in private experiments, and of short seeds (see above)."""
 
@@ -111,6 +116,16 @@ def commitment(cases: CaseSet, salt: bytes) -> str:
 def salt(secret: bytes, environment: str) -> bytes:
     """Return the salt of an environment's commitment, which the secret determines."""
     return hmac.digest(secret, f"evopolicygym salt 1|{environment}".encode(), "sha256")
+
+
+def identity_of_secret(secret: bytes) -> str:
+    """Return the identity of an experiment with this secret: whoever publishes it can't exchange the secret later."""
+    return hashlib.sha256(b"evopolicygym experiment 1|" + secret).hexdigest()[:IDENTITY_LENGTH]
+
+
+def nonce_key(secret: bytes, nonce: str) -> bytes:
+    """Return what cases and draws are derived from in place of the secret, in an experiment with a board's nonce."""
+    return hmac.digest(secret, f"evopolicygym nonce 1|{nonce}".encode(), "sha256")
 
 
 def _number(secret: bytes, label: str, bits: int) -> int:

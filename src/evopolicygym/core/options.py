@@ -228,6 +228,10 @@ class TaskOptions(TypedDict, total=False):
         "`heldout.json`")]
     experiment: Annotated[str, Option(DEFAULT_EXPERIMENT, "Runs of one experiment play the same cases.",
         suite_help="The experiment that the suite's runs belong to. Default: the suite's name.")]
+    nonce: Annotated[str, Option("",
+        "The nonce of a board, from which the private split's cases are derived too.",
+        details="the nonce of [a board](../use/boards.md#a-board-of-hidden-cases), from which the cases of the private "
+        "split are derived too; all runs of an experiment have the same")]
     seed: Annotated[int, Option(0,
         "Seed for agent and policy RNGs; does not affect cases; 0 to 4294967295.",
         suite_help="Seed of the first repeat; each further repeat uses the next.")]

@@ -244,6 +244,8 @@ class RunSummary:
     """The version of this package that opened it; empty in older records."""
     agent_version: str = ""
     """The version of the agent's tool or library, in its words; empty where it is unknown."""
+    nonce: str = ""
+    """The nonce of a board, from which its cases are derived too; empty without one."""
 
     @property
     def is_finished(self) -> bool:
@@ -313,6 +315,7 @@ class RunSummary:
             "seed": self.seed,
             "split_source": self.split.value,
             "experiment_id": self.experiment,
+            "nonce": self.nonce,
             "revealed": self.revealed,
             "commitment": self.commitment,
             "protocol_version": self.protocol_version,

@@ -129,6 +129,7 @@ class RunRow(Record):
         "its name, as `--experiment` has it; its identity where the run lies apart from its others"
     )
     experiment_id: str | None = column("its identity; runs of one experiment and task play the same cases")
+    nonce: str | None = column("the nonce of a board, from which the cases are derived too; null without one")
     commitment: str | None = column("salted SHA-256 of the cases")
     protocol_version: str = column("the protocol that the run was played by")
     evopolicygym_version: str | None = column(

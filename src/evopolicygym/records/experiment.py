@@ -9,13 +9,14 @@ import os
 import secrets
 from collections.abc import Collection, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from evopolicygym.core import cases as case_rules
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import (
+    NONCE,
     PUBLIC_KEY,
     SECRET_BYTES,
     SEED_BITS,
@@ -25,12 +26,15 @@ from evopolicygym.core.cases import (
     Split,
     SplitSource,
     derive,
+    identity_of_secret,
+    nonce_key,
 )
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.interface import draw_interface, interface_key
 from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
+from evopolicygym.core.text import printable
 from evopolicygym.records import atomic
 from evopolicygym.records.paths import EXPERIMENT, experiment_directory
 from evopolicygym.records.reader import ABOVE_RUN, EXPERIMENT_FILE, SHARED_MARK, experiment_of, is_secret_shared
@@ -61,6 +65,8 @@ class Ledger:
     """Their ids, in the order in which they were opened."""
     gathered: Mapping[str, str] = field(default_factory=dict)
     """Of those that were played on another machine and gathered here, the hash of the last line, by id."""
+    nonces: frozenset[str] = frozenset()
+    """Their nonces, the empty one included; at most one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +79,19 @@ class Experiment:
     """Of the seeds of its private cases: 31 where it began before they had 128."""
     read: Mapping[str, CaseSet] = field(default_factory=dict)
     """Cases by environment that were read from a directory, where they were revealed with the secret."""
+    nonce: str = ""
+    """The nonce of a board; empty without one."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether its identity is that of its secret: not of experiments that began before identities were bound."""
+        return self.identity == identity_of_secret(self.secret)
 
     def cases(self, environment: str, split: SplitSource) -> CaseSet:
         """Return the cases of one environment; those of a directory as they were when the first run began."""
         match split:
             case SplitSource.PRIVATE:
-                return derive(self.secret, environment, self.seed_bits)
+                return derive(self.key(split), environment, self.seed_bits)
             case SplitSource.PUBLIC:
                 return derive(PUBLIC_KEY, environment)
             case SplitSource.DIRECTORY:
@@ -86,33 +99,82 @@ class Experiment:
 
     def key(self, split: SplitSource) -> bytes:
         """Return what policies' seeds and the commitment's salt are derived from: of a public split, known to all."""
-        return PUBLIC_KEY if split is SplitSource.PUBLIC else self.secret
+        if split is SplitSource.PUBLIC:
+            return PUBLIC_KEY
+        return nonce_key(self.secret, self.nonce) if self.nonce else self.secret
 
 
-def begin(runs: Path, name: str) -> Experiment:
+def begin(runs: Path, name: str, nonce: str = "") -> Experiment:
     """Return the experiment of this name below a directory of runs; make it, with a new secret, where there is none.
 
-    Raises ``UsageError``, before anything is written, for an invalid experiment name, and ``StorageError`` where runs
-    can't be written there.
+    Raises ``UsageError``, before anything is written, for an invalid experiment name, and for another nonce than its
+    runs have, and ``StorageError`` where runs can't be written there.
     """
     directory = experiment_directory(runs, name)
     file = directory / EXPERIMENT_FILE
     try:
         if file.exists():
-            return load_experiment(_identity(file))
+            return _with_nonce(load_experiment(_identity(file)), nonce)
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
             f"Can't write runs to {runs}: {error.strerror}. Give another directory: --runs DIR"
         ) from error
-    identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
+    secret = secrets.token_bytes(SECRET_BYTES)
+    identity = identity_of_secret(secret)
     _keep(identity, "secret.json", json.dumps({"secret": secret.hex(), SEED_BITS_KEY: SEED_BITS}))
     _keep(identity, LEDGER_FILE, _ledger_line(since=""))
     try:
         atomic.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment
-        return load_experiment(_identity(file))
-    return Experiment(identity, secret, SEED_BITS)
+        return _with_nonce(load_experiment(_identity(file)), nonce)
+    return Experiment(identity, secret, SEED_BITS, nonce=nonce)
+
+
+def _with_nonce(experiment: Experiment, nonce: str) -> Experiment:
+    """Return an experiment with its board's nonce; raise ``UsageError`` for another than its runs have."""
+    _refuse_other_nonce(experiment.identity, nonce)
+    if nonce:
+        refuse_unbound(experiment)
+    return replace(experiment, nonce=nonce)
+
+
+def check_nonce(runs: Path, name: str, nonce: str) -> None:
+    """Raise ``UsageError`` where runs that an experiment began on this machine have another nonce."""
+    file = experiment_directory(runs, name) / EXPERIMENT_FILE
+    if file.exists():
+        _refuse_other_nonce(_identity(file), nonce)
+
+
+def _refuse_other_nonce(identity: str, nonce: str) -> None:
+    ledger = ledger_of(identity)
+    others = (ledger.nonces if ledger else frozenset()) - {nonce}
+    if others:
+        had, given = (f"nonce {text}" if text else "no nonce" for text in (min(others), nonce))
+        raise UsageError(
+            f"Invalid nonce: expected {had}, as other runs of this experiment have, got {given}. Begin another "
+            f"experiment: --experiment NAME"
+        )
+
+
+def refuse_unbound(experiment: Experiment) -> None:
+    """Raise ``UsageError`` unless the identity is that of the secret, so that a board may rely on it."""
+    if not experiment.is_bound:
+        raise UsageError(
+            f"Invalid experiment: expected an identity that follows from its secret, got {experiment.identity}. It "
+            f"began before there were nonces. Begin another experiment: --experiment NAME"
+        )
+
+
+def publish_identity(runs: Path, name: str) -> str:
+    """Return the identity of an experiment, for a board; the experiment begins where there is none.
+
+    Raises as ``begin`` does, and ``UsageError`` for an experiment whose identity says nothing of its secret.
+    """
+    file = experiment_directory(runs, name) / EXPERIMENT_FILE
+    experiment = load_experiment(_identity(file)) if file.exists() else begin(runs, name)
+    refuse_unbound(experiment)
+    return experiment.identity
 
 
 def share_secret(runs: Path, name: str) -> str:
@@ -215,14 +277,20 @@ def of_run(run: Path, opened: RunOpened) -> Experiment:
 
     Raises ``UsageError`` where its secret is neither revealed nor on this machine.
     """
+    if opened.nonce and (opened.split is not SplitSource.PRIVATE or not NONCE.fullmatch(opened.nonce)):
+        raise RecordError(
+            f"The run of the {opened.split} split has an invalid nonce: {printable(opened.nonce[:120])!r}."
+        )
     if opened.split is SplitSource.PUBLIC:
         return Experiment(opened.experiment, PUBLIC_KEY)
     try:
-        return load_experiment(opened.experiment)
+        found = load_experiment(opened.experiment)
     except UsageError:
-        if found := revealed(run, opened.experiment):
-            return found
-        raise
+        shown = revealed(run, opened.experiment)
+        if shown is None:
+            raise
+        found = shown
+    return replace(found, nonce=opened.nonce)
 
 
 def committed_cases(opened: RunOpened, experiment: Experiment) -> CaseSet:
@@ -285,7 +353,9 @@ def list_run(opened: RunOpened, gathered: str = "") -> None:
         _keep(opened.experiment, LEDGER_FILE, _ledger_line(since=opened.time))
     try:
         with regular_file.appender(file) as lines:
-            line = {"run_id": opened.run_id, "time": opened.time} | ({"gathered": gathered} if gathered else {})
+            line = {"run_id": opened.run_id, "time": opened.time}
+            line |= {"nonce": opened.nonce} if opened.nonce else {}
+            line |= {"gathered": gathered} if gathered else {}
             lines.write(_ledger_line(**line).encode())
             lines.flush()
             atomic.disk.flush(lines.fileno())
@@ -303,7 +373,8 @@ def ledger_of(identity: str) -> Ledger | None:
     try:
         first, *runs = [json.loads(line) for line in regular_file.read(file, MOST_BYTES).splitlines() if line]
         gathered = {str(run["run_id"]): str(run["gathered"]) for run in runs if "gathered" in run}
-        return Ledger(str(first["since"]), tuple(str(run["run_id"]) for run in runs), gathered)
+        ids, nonces = (str(run["run_id"]) for run in runs), (str(run.get("nonce", "")) for run in runs)
+        return Ledger(str(first["since"]), tuple(ids), gathered, frozenset(nonces))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -22,6 +22,7 @@ from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.records import experiment
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256, log_sha256
+from evopolicygym.records.nonce import nonce_finding
 from evopolicygym.records.paths import SUMMARY, RunPaths
 from evopolicygym.records.post_hoc import post_hoc_sha256, read_post_hoc
 from evopolicygym.records.reader import RunRecord, read_run
@@ -83,6 +84,8 @@ def findings_of(record: RunRecord) -> Iterator[Finding]:
             yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")
     yield mark_finding(record) or _without_mark(record)
     yield _commitment(paths.root, state.opened)
+    if (nonce := nonce_finding(paths.root, state.opened)) is not None:
+        yield nonce
 
 
 def _task(opened: RunOpened) -> Finding:

@@ -27,7 +27,7 @@ from evopolicygym.core.agent import (
     PriceSnapshot,
     Rates,
 )
-from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.cases import NONCE, SplitSource
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import (
@@ -136,6 +136,8 @@ class RunConfig:
     """The directory of the cases, for a split of source ``directory``."""
     experiment: str = DEFAULT_EXPERIMENT
     """Runs of an experiment play the same cases."""
+    nonce: str = ""
+    """The nonce of a board; empty without one."""
     seed: int = 0
     workers: int | None = None
     """How many episodes play in parallel; None for one per core."""
@@ -162,6 +164,7 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
     seed = options["seed"]
     if not 0 <= seed <= LARGEST_SEED:
         raise UsageError(f"Invalid seed: expected an integer from 0 to {LARGEST_SEED}, got {seed}.")
+    _refuse_nonce(options["nonce"], source)
     environment, text = resolve_environment(task, TaskText(options["text"]), options["imports"], options["make"])
     if (world := resolve_world(task, options["world"])) is not None:
         environment = environment.in_world(world)
@@ -184,6 +187,7 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
         split=source,
         split_directory=directory,
         experiment=options["experiment"],
+        nonce=options["nonce"],
         seed=seed,
         workers=options["workers"],
         runs=Path(options["runs"]),
@@ -341,6 +345,21 @@ def parse_split(name: str) -> tuple[SplitSource, Path | None]:
             f"heldout.json."
         )
     return SplitSource.DIRECTORY, directory
+
+
+def _refuse_nonce(nonce: str, split: SplitSource) -> None:
+    """Raise ``UsageError`` for an invalid nonce, or one of a split whose cases are fixed."""
+    if not nonce:
+        return
+    if not NONCE.fullmatch(nonce):
+        raise UsageError(
+            f"Invalid nonce: expected 1 to 100 letters, digits, '.', '_' and '-', got {printable(nonce[:120])!r}."
+        )
+    if split is not SplitSource.PRIVATE:
+        raise UsageError(
+            f"Invalid nonce: expected the private split, got a {split} one, whose cases are fixed. Leave out --nonce "
+            f"or --split."
+        )
 
 
 def _refuse_other_names(document: Mapping[str, Any]) -> None:

@@ -96,7 +96,7 @@ def play(
     runs, environment = config.runs.resolve(), config.task.environment
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
     check_state_dir_writable()
-    owner = experiment.begin(config.runs, config.experiment)
+    owner = experiment.begin(config.runs, config.experiment, config.nonce)
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
             raise UsageError("Missing split_directory: a split of source 'directory' needs one.")
@@ -310,6 +310,7 @@ def _build_opened_event(
         revealed=config.split is not SplitSource.PUBLIC and experiment.is_revealed(config.runs, config.experiment),
         evopolicygym_version=package_version(),
         agent_version=agent_version(agent, grounds.isolation),
+        nonce=config.nonce,
     )
 
 

@@ -20,7 +20,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.run import Stage
-from evopolicygym.records.experiment import SECRET_FILE_VARIABLE, accept_secret
+from evopolicygym.records.experiment import SECRET_FILE_VARIABLE, accept_secret, check_nonce
 from evopolicygym.records.reader import EXPERIMENT_FILE
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.progress import RunProgress
@@ -67,6 +67,7 @@ def prepare_suite(
     planned = plan(config)
     warnings = validate_plan(planned)
     check_document(config)
+    check_nonce(Path(config.common["runs"]), config.common["experiment"], config.common["nonce"])
     for warning in warnings:
         on_warning(warning)
     return config, runs_of_shard(planned, shard) if shard else tuple(planned)

@@ -43,6 +43,7 @@ def verify(
     address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
     isolation: Isolation = "auto",
     trust: Trust = False,
+    nonce: Annotated[str, typer.Option(help="The board's nonce, which every run must have.")] = "",
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
@@ -60,6 +61,7 @@ def verify(
             address=address,
             isolation=isolation,
             trust=trust,
+            nonce=nonce,
             runs_directory=below,
             watch=partial(_watch, as_json=as_json),
             on_warning=print_warning,

@@ -55,6 +55,7 @@ def leaderboard(
     partial: Annotated[bool, typer.Option("--partial", help="Rank entries that lack tasks with the others.")] = False,
     audit: Annotated[bool, typer.Option("--audit", help="Count the findings of the audit for each entry.")] = False,
     mix: Annotated[bool, typer.Option("--mix", help="Pool runs that are not comparable, in one table.")] = False,
+    nonce: Annotated[str, typer.Option(help="Rank only runs with this board's nonce; others are problems.")] = "",
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the leaderboard as JSON.")] = False,
 ) -> None:
@@ -69,6 +70,7 @@ def leaderboard(
         normalise=normalise,
         partial=partial,
         audit=audit,
+        nonce=nonce,
         runs_directory=below,
     )
     if form == "json":

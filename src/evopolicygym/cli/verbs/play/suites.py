@@ -19,7 +19,7 @@ from evopolicygym.core.pack import Headroom
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import counted, plus_minus
-from evopolicygym.records.experiment import share_secret
+from evopolicygym.records.experiment import publish_identity, share_secret
 from evopolicygym.runs.suites.cross import format_level
 from evopolicygym.runs.suites.gather import GatheredSuite
 from evopolicygym.runs.suites.gather import gather as gather_shards
@@ -34,6 +34,8 @@ evopolicygym suites
 evopolicygym suites show frontier16
 
 evopolicygym suites secret core16 -o core16.secret   (for the machines that play shards)
+
+evopolicygym suites identity board   (for a board, which then draws a nonce)
 
 evopolicygym suites gather shards   (brings the shards' runs into runs)
 
@@ -113,6 +115,15 @@ def secret(
     except OSError as error:
         raise StorageError(f"{file} can't be written: {error.strerror}.") from error
     print_text(str(file))
+
+
+@app.command(epilog="Example:\n\nevopolicygym suites identity board")
+def identity(
+    experiment: Annotated[str, typer.Argument(help="The experiment, by default a suite's name.")],
+    runs: Annotated[Path, typer.Option(help="The directory of its runs.", metavar="DIR")] = DEFAULT_RUNS,
+) -> None:
+    """Begin an experiment, if it hasn't begun, and print its identity, which a board publishes before its nonce."""
+    print_text(publish_identity(runs, experiment))
 
 
 @app.command(epilog="Example:\n\nevopolicygym suites gather shards --runs runs")
