@@ -97,6 +97,8 @@ class RunOpened:
     """The version of the agent's tool or library, in its words; empty where it is unknown."""
     nonce: str = ""
     """The nonce of a board, from which the cases are derived too; empty without one."""
+    readable: str = ""
+    """``group`` if the group of the run directory may read it once nobody plays the run; else empty."""
 
     @property
     def entry(self) -> str:

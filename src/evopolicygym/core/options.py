@@ -297,6 +297,10 @@ class PlaceOptions(TypedDict, total=False):
         suite_help="Episodes of a run that play in parallel. Default: one for each of its cores.",
         default_text="one for each core", minimum=1)]
     runs: Annotated[str, Option(str(DEFAULT_RUNS), "The directory in which run directories are created.")]
+    readable: Annotated[Literal["owner", "group"], Option("owner",
+        "Who can read a run directory that nobody plays: owner, or group.",
+        details="who can read a run directory that nobody plays: `owner`, or `group`, without the agent's "
+        "[workspace and home](../use/boards.md#several-people)")]
     isolation: Annotated[str, Option(AUTO,
         "The policies' sandbox: auto (the strongest that works here), bubblewrap, process or none.",
         details="the policies' sandbox: `auto` (the strongest that works here), `bubblewrap`, `process` or `none`")]

@@ -246,6 +246,8 @@ class RunSummary:
     """The version of the agent's tool or library, in its words; empty where it is unknown."""
     nonce: str = ""
     """The nonce of a board, from which its cases are derived too; empty without one."""
+    readable: str = ""
+    """``group`` if the group of its directory may read it; else empty."""
 
     @property
     def is_finished(self) -> bool:

@@ -104,21 +104,23 @@ class Experiment:
         return nonce_key(self.secret, self.nonce) if self.nonce else self.secret
 
 
-def begin(runs: Path, name: str, nonce: str = "") -> Experiment:
+def begin(runs: Path, name: str, nonce: str = "", split: SplitSource = SplitSource.PRIVATE) -> Experiment:
     """Return the experiment of this name below a directory of runs; make it, with a new secret, where there is none.
 
-    Raises ``UsageError``, before anything is written, for an invalid experiment name, and for another nonce than its
-    runs have, and ``StorageError`` where runs can't be written there.
+    Raises ``UsageError``, before anything is written, for an invalid experiment name, for another nonce than its runs
+    have, and where the secret is another user's or machine's, unless the split is public and needs none; and
+    ``StorageError`` where runs can't be written there.
     """
     directory = experiment_directory(runs, name)
     file = directory / EXPERIMENT_FILE
     try:
         if file.exists():
-            return _with_nonce(load_experiment(_identity(file)), nonce)
+            return _with_nonce(_begun(file, split), nonce)
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
-            f"Can't write runs to {runs}: {error.strerror}. Give another directory: --runs DIR"
+            f"Can't write runs to {directory}: {error.strerror}. Name another experiment: --experiment NAME, or give "
+            f"another directory: --runs DIR"
         ) from error
     secret = secrets.token_bytes(SECRET_BYTES)
     identity = identity_of_secret(secret)
@@ -127,8 +129,37 @@ def begin(runs: Path, name: str, nonce: str = "") -> Experiment:
     try:
         atomic.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment
-        return _with_nonce(load_experiment(_identity(file)), nonce)
+        return _with_nonce(_begun(file, split), nonce)
     return Experiment(identity, secret, SEED_BITS, nonce=nonce)
+
+
+def _begun(file: Path, split: SplitSource) -> Experiment:
+    """Return an experiment that has begun; of another user, only the public split, which needs no secret."""
+    identity = _identity(file)
+    try:
+        return load_experiment(identity)
+    except UsageError as error:
+        if split is SplitSource.PUBLIC:
+            return Experiment(identity, PUBLIC_KEY)
+        raise UsageError(
+            f"{error} If another user or machine began it, name another experiment: --experiment NAME, or give another "
+            f"directory: --runs DIR. --split public needs no secret."
+        ) from None
+
+
+def describe_lost_secret(run: Path, opened: RunOpened) -> str:
+    """Return that a run's hidden cases can't be played here, and what can still be done; empty where they can be."""
+    try:
+        of_run(run, opened)
+    except UsageError as error:
+        return (
+            f"{error} Without the secret the run can't be resumed or replayed. As it is, it can still be read and "
+            f"checked: show, verify, leaderboard, export. To play hidden cases, begin another experiment: evopolicygym "
+            f"run {opened.task.environment.name} --experiment NAME"
+        )
+    except RecordError:
+        return ""  # told where its cases are read
+    return ""
 
 
 def _with_nonce(experiment: Experiment, nonce: str) -> Experiment:

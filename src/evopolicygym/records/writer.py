@@ -15,6 +15,7 @@ from evopolicygym.core.run import RunState, after, fold
 from evopolicygym.records import atomic
 from evopolicygym.records.checkpoints import TAKING
 from evopolicygym.records.feedback import log_sha256, seal
+from evopolicygym.records.group_access import GROUP, close_to_group, open_to_group
 from evopolicygym.records.journal import Journal, normalize_event
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
@@ -22,8 +23,6 @@ from evopolicygym.records.rollback_guard import Mark, RollbackGuard
 from evopolicygym.records.run_document import record_text
 
 Listener = Callable[[Event, RunState], None]
-OWNER_ONLY = 0o700
-"""The mode of a run directory: no other user can start what an agent leaves there, such as set-user-ID programs."""
 
 
 class ListenerFailed(EvoPolicyGymError):
@@ -40,8 +39,8 @@ class RunWriter:
         """
         self.paths = RunPaths(root)
         root.mkdir(parents=True, exist_ok=True)
-        if opening:
-            root.chmod(OWNER_ONLY)
+        if opening:  # no other user can start what an agent leaves there, such as set-user-ID programs
+            close_to_group(self.paths)
         self._lock_descriptor = atomic.lock_file(self.paths.lock, str(root))
         self._mutex = threading.RLock()
         self._listeners: list[Listener] = []
@@ -58,6 +57,8 @@ class RunWriter:
             self.state = self._create(opening) if opening else self._load()
             self._state_events = self.journal.head[0]
             """The number of events that ``state`` includes."""
+            if self._is_group_readable:
+                close_to_group(self.paths)
             self._resources = resources.pop_all()
 
     def __enter__(self) -> Self:
@@ -153,9 +154,17 @@ class RunWriter:
         self._unflushed.clear()
 
     def close(self) -> None:
-        """Close the event log and release the lock."""
+        """Close the event log and release the lock; let the group read the run, if it may."""
         with self._mutex:
-            self._resources.close()
+            try:
+                if self._is_group_readable:
+                    open_to_group(self.paths)
+            finally:
+                self._resources.close()
+
+    @property
+    def _is_group_readable(self) -> bool:
+        return self.state.opened.readable == GROUP
 
 
 def check_own_files(paths: RunPaths) -> None:

@@ -163,6 +163,7 @@ def main(descriptor: int) -> None:
         os.sched_setaffinity(0, {config.core})
     if config.spec.pack:
         bound_memory(config.limits.memory_mb)
+    os.umask(0o022)  # a sandbox's user reads the worker's directory, which lies in a run directory closed to others
     directory = config.root.with_name(f"{config.root.name}-directory")
     directory.mkdir(exist_ok=True)
     os.chdir(directory)  # one of its own, as some simulators fail where another has made its files

@@ -48,6 +48,7 @@ from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
 from evopolicygym.core.text import now, printable
 from evopolicygym.core.world import STANDARD, World
+from evopolicygym.records.group_access import GROUP
 from evopolicygym.runs.environment import resolve_environment, resolve_world
 from evopolicygym.sandbox.levels import waivable
 from evopolicygym.sandbox.packages import normalised
@@ -138,6 +139,8 @@ class RunConfig:
     """Runs of an experiment play the same cases."""
     nonce: str = ""
     """The nonce of a board; empty without one."""
+    readable: str = ""
+    """``group`` if the group may read the run directory; else empty."""
     seed: int = 0
     workers: int | None = None
     """How many episodes play in parallel; None for one per core."""
@@ -188,6 +191,7 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
         split_directory=directory,
         experiment=options["experiment"],
         nonce=options["nonce"],
+        readable=GROUP if options["readable"] == GROUP else "",
         seed=seed,
         workers=options["workers"],
         runs=Path(options["runs"]),

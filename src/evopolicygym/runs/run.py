@@ -96,7 +96,7 @@ def play(
     runs, environment = config.runs.resolve(), config.task.environment
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
     check_state_dir_writable()
-    owner = experiment.begin(config.runs, config.experiment, config.nonce)
+    owner = experiment.begin(config.runs, config.experiment, config.nonce, config.split)
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
             raise UsageError("Missing split_directory: a split of source 'directory' needs one.")
@@ -155,7 +155,13 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     refuse_release(root)
     record = read_run(root)
     state = record.state
-    check_agent(root, state.opened, trusted=trusted)
+    lost = "" if state.stage is Stage.FINISHED else experiment.describe_lost_secret(root, state.opened)
+    try:
+        check_agent(root, state.opened, trusted=trusted)
+    except UsageError as error:
+        raise (UsageError(f"{error}\n{lost}") if lost else error) from None
+    if lost:
+        raise UsageError(lost)
     check_state_dir_writable()
     if state.stage is Stage.FINISHED:
         with RunWriter(root, guard=create_guard(state.opened)) as writer:
@@ -311,6 +317,7 @@ def _build_opened_event(
         evopolicygym_version=package_version(),
         agent_version=agent_version(agent, grounds.isolation),
         nonce=config.nonce,
+        readable=config.readable,
     )
 
 

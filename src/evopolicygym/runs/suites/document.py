@@ -24,7 +24,9 @@ from evopolicygym.runs.suites.suite import SuiteConfig, decode_suite, entry_name
 SUITE_FILE, LOCK_FILE, UPDATE_LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.json.lock", "suite.log"
 MAX_BYTES = 16 << 20
 """The largest size of a ``suite.json``."""
-NOT_STORED = frozenset({"description", "experiment", "runs", "jobs", "workers", "executor", "address", "track"})
+NOT_STORED = frozenset(
+    {"description", "experiment", "runs", "readable", "jobs", "workers", "executor", "address", "track"}
+)
 """Options that don't affect results: where and how runs are played."""
 MAY_GROW = ("environments", "agents", "cross", "repeats")
 
