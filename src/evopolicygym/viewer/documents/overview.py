@@ -63,7 +63,7 @@ class RunPlace:
         return is_locked(self.paths.lock)
 
     def activity(self) -> dict[str, Any]:
-        """Return what is shown of an unfinished run: who plays it, its last write, and how to resume it if it can be."""
+        """Return what is shown of an unfinished run: who plays it, its last write, how to resume it if possible."""
         try:
             written = datetime.fromtimestamp(self.paths.journal.lstat().st_mtime, UTC).isoformat(timespec="seconds")
         except OSError:
