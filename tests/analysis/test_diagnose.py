@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,9 +46,9 @@ def test_programs_are_read_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """All diagnostics of a run share what they read of its checkpoints: the files of each are read once."""
     reads = list[Path]()
 
-    def read(directory: Path, root: Path | None = None) -> Bundle | None:
+    def read(directory: Path, root: Path | None = None, ignored: Collection[str] = ()) -> Bundle | None:
         reads.append(directory)
-        return read_bundle(directory, root)
+        return read_bundle(directory, root, ignored)
 
     starter()
     monkeypatch.setattr(source, "read_bundle", read)
