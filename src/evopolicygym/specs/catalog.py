@@ -21,7 +21,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -50,12 +50,14 @@ _PARTS = {"success": Success, "terse": TerseTexts, **dict.fromkeys(_ANCHORS, Anc
 class _SpecFile(EnvironmentSpec):
     """The content of a spec file; a run chooses which of its texts are shown, and records only those."""
 
+    kind: Literal["tuning", "synthesis"]  # type: ignore[assignment] # the kinds that a file may name
     terse: TerseTexts | None = None
     worlds: dict[str, World] = field(default_factory=dict)
 
     def spec(self) -> EnvironmentSpec:
         """Return the spec without the other fields of its file."""
-        return EnvironmentSpec(**{field.name: getattr(self, field.name) for field in fields(EnvironmentSpec)})
+        values = {field.name: getattr(self, field.name) for field in fields(EnvironmentSpec)}
+        return EnvironmentSpec(**{**values, "kind": TaskKind(self.kind)})
 
 
 def names() -> list[str]:
@@ -218,8 +220,8 @@ def _unknown(paths: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _check_values(spec: _SpecFile, source: str) -> None:
-    if not spec.id or spec.kind is TaskKind.UNKNOWN:
-        raise UsageError(f"{source}: the fields 'id' and 'kind' must not be empty.")
+    if not spec.id:
+        raise UsageError(f"{source}: the field 'id' must not be empty.")
     if spec.max_steps < 1:
         raise UsageError(f"{source}: invalid max_steps {spec.max_steps}: expected >= 1.")
     if spec.success is not None and spec.success.rule.has_key != bool(spec.success.key):

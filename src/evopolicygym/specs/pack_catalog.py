@@ -21,7 +21,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -60,7 +60,7 @@ class _TaskGroup:
     """Tasks that differ only in their ids."""
 
     ids: tuple[str, ...]
-    kind: TaskKind
+    kind: Literal["tuning", "synthesis"]
     variant: str = ""
     """Suffix of their names, where the ids have other tasks too."""
     weight: TaskWeight = TaskWeight.LIGHT
@@ -76,7 +76,7 @@ class _TaskGroup:
             yield PackTask(
                 id=gymnasium_id,
                 name=task_name(gymnasium_id, self.variant),
-                kind=self.kind,
+                kind=TaskKind(self.kind),
                 weight=self.weight,
                 max_steps=own_limit or limits.get(gymnasium_id, self.max_steps),
                 arguments=self.arguments,
