@@ -140,7 +140,12 @@ def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[Comparable
             group.append(run)
     if len(groups) <= 1:
         return (ComparableRuns("", tuple(runs)),)
-    titles = [", ".join(_words(name, group, runs) for name in differing) for group in groups]
+    titles = [
+        f"protocol version {group[0].protocol_version}"  # of which nearly all else is unknown
+        if group[0].is_release
+        else ", ".join(_words(name, group, runs) for name in differing)
+        for group in groups
+    ]
     numbered = [f"{title} ({titles[: at + 1].count(title)})" for at, title in enumerate(titles)]
     shown = [title if titles.count(title) == 1 else numbered[at] for at, title in enumerate(titles)]
     return tuple(ComparableRuns(title, tuple(group)) for title, group in zip(shown, groups, strict=True))
