@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import evopolicygym
+from archives import files_of, with_index, write
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records.bundle import INDEX, extract
 from evopolicygym.records.experiment import reveal
-from archives import files_of, with_index, write
 from played_runs import PlayedRun
 from shell import Shell
 from whole_runs import config, played, state_kept_in

@@ -93,7 +93,7 @@ def test_files_that_belong_to_no_run(path: str, packed: Path, into: Path, tmp_pa
     """A ghost, which has a run.json and no event log, and any other file outside of the listed runs is refused."""
     file = write(tmp_path / "ghost.tar.gz", _with(files_of(packed), {path: b"{}"}))
 
-    with pytest.raises(RecordError, match="belongs to no run|directory"):
+    with pytest.raises(RecordError, match=r"belongs to no run|directory"):
         extract(file, into)
 
 

@@ -237,7 +237,7 @@ def _check_members(archive: tarfile.TarFile) -> None:
     pending: set[str] | None = None
     for member in archive:
         path = _checked_path(member)
-        archive.fileobj.check_size(member.size)  # type: ignore[union-attr, attr-defined] # it is a _BoundedGzip
+        archive.fileobj.check_size(member.size)  # type: ignore[attr-defined] # it is a _BoundedGzip
         if pending is None:
             if path != INDEX:
                 raise RecordError(f"its first file is {path}; expected {INDEX}.")
