@@ -58,7 +58,9 @@ class Ledger:
     since: str
     """A time: runs that were opened before may not be listed; empty where all are."""
     runs: tuple[str, ...]
-    """Their ids, in the order in which they were opened."""
+    """Their ids, in the order in which they were opened or gathered."""
+    gathered: Mapping[str, str] = field(default_factory=dict)
+    """Of runs that were gathered and not begun here: the hash of the last line that each event log had then, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,11 @@ def secret_files(run: Path, identity: str) -> tuple[Path, ...]:
     """Return the files that the cases of a run of an experiment may be read from; they need not exist."""
     _check_name("an experiment's identity", identity)
     kept = state_directory() / identity
-    return kept / "secret.json", *sorted(kept.glob("cases-*.json")), *(above / REVEALED_FILE for above in run.parents[:3])
+    return (
+        kept / "secret.json",
+        *sorted(kept.glob("cases-*.json")),
+        *(above / REVEALED_FILE for above in run.parents[:3]),
+    )
 
 
 def load_experiment(identity: str) -> Experiment:
@@ -266,14 +272,20 @@ def load_experiment(identity: str) -> Experiment:
         raise RecordError(f"{kept} can't be read as a secret: {error}") from error
 
 
-def list_run(opened: RunOpened) -> None:
-    """List a run among those that its experiment began here, before it is opened; may raise ``StorageError``."""
+def list_run(opened: RunOpened, gathered: str = "") -> None:
+    """List a run among those that its experiment began here, before it is opened; may raise ``StorageError``.
+
+    ``gathered`` is the hash of the last line of a run that was played elsewhere and is gathered here.
+    """
+    fields: dict[str, str | bool] = {"run_id": opened.run_id, "time": opened.time}
+    if gathered:
+        fields |= {"gathered": True, "last": gathered}
     file = state_directory() / opened.experiment / LEDGER_FILE
     if not file.exists():
         _keep(opened.experiment, LEDGER_FILE, _ledger_line(since=opened.time))
     try:
         with regular_file.appender(file) as lines:
-            lines.write(_ledger_line(run_id=opened.run_id, time=opened.time).encode())
+            lines.write(_ledger_line(**fields).encode())
             lines.flush()
             atomic.disk.flush(lines.fileno())
     except OSError as error:
@@ -289,10 +301,12 @@ def ledger_of(identity: str) -> Ledger | None:
     file = state_directory() / identity / LEDGER_FILE
     try:
         first, *runs = [json.loads(line) for line in regular_file.read(file, MOST_BYTES).splitlines() if line]
-        return Ledger(str(first["since"]), tuple(str(run["run_id"]) for run in runs))
+        begun = {str(run["run_id"]) for run in runs if run.get("gathered") is not True}
+        gathered = {str(run["run_id"]): str(run["last"]) for run in runs if str(run["run_id"]) not in begun}
+        return Ledger(str(first["since"]), tuple(str(run["run_id"]) for run in runs), gathered)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RecordError(f"{file} can't be read as the list of an experiment's runs: {error}") from error
 
 
@@ -399,7 +413,7 @@ def _seed_bits(document: Mapping[str, Any]) -> int:
     return int(bits)
 
 
-def _ledger_line(**fields: str) -> str:
+def _ledger_line(**fields: str | bool) -> str:
     return json.dumps(fields) + "\n"
 
 

@@ -72,7 +72,7 @@ def findings_of(record: RunRecord) -> Iterator[Finding]:
         yield _document(record)
         if state.finished.score is not None:
             yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")
-    yield mark_finding(record) or _without_mark(state.opened)
+    yield mark_finding(record) or _without_mark(record)
     yield _commitment(paths.root, state.opened)
 
 
@@ -100,8 +100,9 @@ def _commitment(root: Path, opened: RunOpened) -> Finding:
     return Finding(COMMITMENT, ok=True, detail="the cases are those that the run committed to when it was opened")
 
 
-def _without_mark(opened: RunOpened) -> Finding:
-    """Return what is found of a run without a mark: its experiment may list the runs that it began here."""
+def _without_mark(record: RunRecord) -> Finding:
+    """Return what is found of a run without a mark: its experiment may list the runs that it began or gathered here."""
+    opened = record.state.opened
     try:
         ledger = experiment.ledger_of(opened.experiment)
         elsewhere = ledger is None or opened.time < ledger.since or _may_be_of_another_machine(opened, ledger)
@@ -110,6 +111,10 @@ def _without_mark(opened: RunOpened) -> Finding:
     if ledger is None or elsewhere:
         detail = "not checked: begun elsewhere, by another user, or before marks were kept"
         return Finding(FINDING, ok=True, detail=detail, verdict=UNCHECKED)
+    if last := ledger.gathered.get(opened.run_id):
+        if last in record.hashes:
+            return Finding(FINDING, ok=True, detail="not checked: gathered from a shard", verdict=UNCHECKED)
+        return Finding(FINDING, ok=False, detail="the record is not the one that was gathered from a shard")
     known = "its mark was removed" if opened.run_id in ledger.runs else "it began no run of this id on this machine"
     return Finding(
         FINDING,

@@ -1,26 +1,24 @@
 """Gathering of shards: their runs are verified and copied into one directory, and missing runs are listed.
 
-A run is copied once it is finished and verifies. The shards' directories aren't changed, so that a shard can continue
-and gathering again adds its runs.
+A run is copied once it is finished and all of it verifies, its hidden episodes included. It gets no high-water mark, as
+this user didn't play it: its experiment lists it as gathered, by which the suite continues. The shards' directories
+aren't changed, so that a shard can continue and gathering again adds its runs.
 """
 
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
-from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, StorageError, UsageError
 from evopolicygym.records.atomic import flush_tree, rename
 from evopolicygym.records.experiment import adopt_experiment, identity_of, ledger_of, list_run
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import JOURNAL, RunRecord, find_runs, read_run
-from evopolicygym.records.rollback_guard import FINDING, create_guard, has_mark
+from evopolicygym.records.rollback_guard import FINDING, has_mark
 from evopolicygym.records.verify import findings
 from evopolicygym.runs.suites.document import (
     SUITE_FILE,
@@ -38,11 +36,9 @@ from evopolicygym.runs.suites.records import (
     result_of_record,
 )
 from evopolicygym.runs.suites.schedule import Shard, shard_numbers, shards_of_files
-from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan
+from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, load_suite, plan, suite_names
+from evopolicygym.specs.catalog import spec_sha256
 
-MAX_COMMAND_BYTES = 1 << 16
-"""The largest size of a shard's command."""
-SHARD_WORD = re.compile(r"--shard[= ]\S+")
 NOT_COPIED = {"lock", "staging"}
 """Files in a run directory that only its process needs."""
 
@@ -55,7 +51,7 @@ class MissingRuns:
     shard: Shard | None
     """None if the number of shards is unknown."""
     command: str
-    """Empty if it is unknown."""
+    """The command that plays them; empty unless the suite is one that ships, as nothing of a shard is trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,8 @@ def gather(sources: Sequence[Path], runs: Path) -> GatheredSuite:
                     f"Can't write runs to {target}: {error}. Give another directory: --runs DIR"
                 ) from error
     missing = [item.planned for item in results if item.verdict is not PlannedRunVerdict.FINISHED]
-    return GatheredSuite(target, tuple(results), tuple(_by_shard(missing, planned, directories)), tuple(problems))
+    by_shard = tuple(_by_shard(missing, planned, directories, suite))
+    return GatheredSuite(target, tuple(results), by_shard, tuple(problems))
 
 
 def _suite_directories(source: Path) -> Iterator[Path]:
@@ -143,6 +140,7 @@ def _records_by_run(
     directories: Sequence[Path], planned: Sequence[PlannedRun], identity: str
 ) -> tuple[dict[int, dict[str, RunRecord]], list[str]]:
     """Return the records of each planned run by number and run id, and the problems of other records."""
+    fingerprints = {run.number: spec_sha256(run.config.task.environment) for run in planned}
     numbers = {name: number for number, names in identities_by_run(planned).items() for name in reversed(names)}
     records: dict[int, dict[str, RunRecord]] = {}
     problems: list[str] = []
@@ -159,6 +157,10 @@ def _records_by_run(
             problems.append(f"{root} belongs to another experiment.")
         elif number is None:
             problems.append(f"{root} is not a run of the suite: {opened.task.environment.name}, seed {opened.seed}.")
+        elif spec_sha256(opened.task.environment) != fingerprints[number]:
+            problems.append(
+                f"{root} is not a run of the suite: its task is not the suite's {opened.task.environment.name}."
+            )
         else:
             by_id = records.setdefault(number, {})
             known = by_id.get(opened.run_id)
@@ -182,14 +184,14 @@ def _gather_run(run: PlannedRun, records: Mapping[str, RunRecord], target: Path)
         raise RecordError(f"{run} was played {len(finished)} times: {paths}. Remove all but one, and gather again.")
     (record,) = finished
     source = record.paths.root
-    failed = [finding for finding in findings(source) if not finding.ok and not finding.settled_by_replay]
+    failed = [finding for finding in findings(source) if not finding.ok]
     failed = [finding for finding in failed if finding.name != FINDING or has_mark(source)]
     if failed:
         raise RecordError(f"{source} does not verify: {failed[0].name}: {failed[0].detail}")
     root = target / Path(*source.parts[-3:])
     if root != source:
         _copy_run(RunPaths(source), RunPaths(root))
-    _make_own(record)
+    _list_gathered(record)
     return replace(result_of_record(run, record), root=root)
 
 
@@ -218,42 +220,36 @@ def _can_be_copied(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
 
 
-def _make_own(record: RunRecord) -> None:
-    """Register a run and its high-water mark as if it had been played here, so that the suite continues."""
+def _list_gathered(record: RunRecord) -> None:
+    """List a run as gathered, so that the suite continues and no count of its runs lacks it."""
     opened = record.state.opened
     ledger = ledger_of(opened.experiment)
-    if ledger is None or opened.run_id not in ledger.runs:
-        list_run(opened)
-    with closing(create_guard(opened)) as guard:
-        guard.acquire(record.hashes, record.state.spent)
+    last = ledger.gathered.get(opened.run_id) if ledger else None
+    if ledger is None or opened.run_id not in ledger.runs or (last is not None and last not in record.hashes):
+        list_run(opened, record.hashes[-1])
 
 
 def _by_shard(
-    missing: Sequence[PlannedRun], planned: Sequence[PlannedRun], directories: Sequence[Path]
+    missing: Sequence[PlannedRun], planned: Sequence[PlannedRun], directories: Sequence[Path], suite: SuiteConfig
 ) -> Iterator[MissingRuns]:
-    played = {shard: directory for directory in directories for shard in shards_of_files(directory)}
-    counts = {shard.count for shard in played}
+    counts = {shard.count for directory in directories for shard in shards_of_files(directory)}
     if len(counts) != 1:
         if missing:
             yield MissingRuns(tuple(missing), None, "")
         return
     (count,) = counts
-    commands = {shard: _command(directory / shard.lock_file) for shard, directory in played.items()}
-    known = next(filter(None, commands.values()), "")
+    words = _suite_words(suite)
     number_of = {run.number: number for run, number in zip(planned, shard_numbers(planned, count), strict=True)}
     for number in sorted({number_of[run.number] for run in missing}):
         shard = Shard(number, count)
-        command = commands.get(shard) or SHARD_WORD.sub(f"--shard {shard}", known)
+        command = " ".join(map(quote, ["evopolicygym", *words, "--shard", str(shard)])) if words else ""
         yield MissingRuns(tuple(run for run in missing if number_of[run.number] == number), shard, command)
 
 
-def _command(file: Path) -> str:
-    try:
-        return regular_file.read(file, MAX_COMMAND_BYTES).decode(errors="replace").strip()
-    except (OSError, RecordError):
-        return ""
-
-
-def command_text(words: Sequence[str]) -> str:
-    """Return a command quoted for a shell."""
-    return " ".join(map(quote, ["evopolicygym", *words]))
+def _suite_words(suite: SuiteConfig) -> tuple[str, ...]:
+    """Return the words of the command that plays a suite that ships; none for any other, or with other options."""
+    experiment = suite.common["experiment"]
+    for name in suite_names():
+        if configuration(load_suite(name, {})) == configuration(suite):
+            return "suite", name, *(() if experiment == name else ("--experiment", experiment))
+    return ()

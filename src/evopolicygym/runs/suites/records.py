@@ -2,12 +2,14 @@
 
 A record is matched to a planned run by its content: agent, task, seed and cases. No other list of runs is kept, so a
 killed suite loses none. A record counts only if its high-water mark shows that this user played it on this machine,
-and, once finished, if it verifies. Any other record may have been planted, and its run is played again.
+and, once finished, if it verifies. A finished record of a shard counts if the experiment lists it as gathered. Any
+other record may have been planted, and its run is played again.
 """
 
 import json
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import combinations
@@ -15,19 +17,22 @@ from pathlib import Path
 
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split, SplitSource
-from evopolicygym.core.errors import RecordError
+from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal, rollback_guard
+from evopolicygym.records.experiment import identity_of, ledger_of
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
 from evopolicygym.records.run_document import is_current
 from evopolicygym.records.verify import DOCUMENT, findings
 from evopolicygym.runs.suites.suite import PlannedRun
 
+EXPERIMENT_DEPTH = 2
+"""The index of an experiment's directory among those above a run's."""
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
 MESSAGE_LENGTH = 500
 """The largest length of a failed run's message."""
@@ -71,13 +76,28 @@ class PlannedRunResult:
 
 
 def is_own(record: RunRecord) -> bool:
-    """Return whether this user played a run on this machine, and its record verifies if finished."""
+    """Return whether this user played a run on this machine, and its record verifies if finished.
+
+    Also true for a finished run that this user gathered into its experiment's directory, if all of it verifies.
+    """
     root = record.paths.root
     if not rollback_guard.is_own_run(root):
-        return False
+        return _is_gathered(record) and all(finding.ok for finding in findings(root))
     if record.state.finished is None:
         return True
     return all(finding.ok or finding.settled_by_replay or finding.name == DOCUMENT for finding in findings(root))
+
+
+def _is_gathered(record: RunRecord) -> bool:
+    """Return whether a finished run is listed as gathered by the experiment in whose directory it lies."""
+    opened, above = record.state.opened, record.paths.root.absolute().parents
+    if record.state.finished is None or len(above) <= EXPERIMENT_DEPTH:
+        return False
+    with suppress(RecordError, UsageError):
+        ledger = ledger_of(opened.experiment)
+        listed = ledger is not None and ledger.gathered.get(opened.run_id) in record.hashes
+        return listed and identity_of(above[EXPERIMENT_DEPTH]) == opened.experiment
+    return False
 
 
 def find_results(

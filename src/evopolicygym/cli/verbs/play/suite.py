@@ -41,7 +41,6 @@ from evopolicygym.records.experiment import REVEALED_FILE
 from evopolicygym.runs.config import parse_duration
 from evopolicygym.runs.expected_use import estimate_suite, load_played_runs, refuse_over_limits
 from evopolicygym.runs.suites.document import directory_of
-from evopolicygym.runs.suites.gather import command_text
 from evopolicygym.runs.suites.play import Observer, Update, play_suite, prepare_suite
 from evopolicygym.runs.suites.records import PlannedRunResult, find_results
 from evopolicygym.runs.suites.schedule import Shard
@@ -164,7 +163,7 @@ def suite(
             yield observe
 
     with interruptible():
-        results, was_completed = play_suite(suite_config, planned, observing, part, command_text(sys.argv[1:]))
+        results, was_completed = play_suite(suite_config, planned, observing, part)
     _show_end(results, directory, verbosity, part, as_json=as_json)
     if not was_completed:
         print_error("interrupted; nothing is lost. The same command continues.")
