@@ -33,7 +33,14 @@ from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
 from evopolicygym.records import atomic
 from evopolicygym.records.paths import EXPERIMENT, experiment_directory
-from evopolicygym.records.reader import EXPERIMENT_FILE, SHARED_MARK, is_secret_shared
+from evopolicygym.records.reader import (
+    EXPERIMENT_FILE,
+    SHARED_MARK,
+    experiment_directory_of,
+    experiment_name,
+    is_of_same_owner,
+    is_secret_shared,
+)
 
 REVEALED_FILE = "revealed.json"
 SEED_BITS_KEY = "seed_bits"
@@ -211,13 +218,20 @@ def is_shared(identity: str) -> bool:
 
 
 def of_run(run: Path, opened: RunOpened) -> Experiment:
-    """Return a run's experiment, as it was revealed beside it or as this machine recalls it; of a public split, as is.
+    """Return a run's experiment: as this machine knows it, or else as it was revealed; of a public split, as is.
 
     Raises ``UsageError`` where its secret is neither revealed nor on this machine.
     """
     if opened.split is SplitSource.PUBLIC:
         return Experiment(opened.experiment, PUBLIC_KEY)
-    return revealed(run, opened.experiment) or load_experiment(opened.experiment)
+    try:
+        own = load_experiment(opened.experiment)
+        own.cases(opened.task.environment.name, opened.split)  # those of a directory may not be on this machine
+    except UsageError:
+        if found := revealed(run, opened.experiment):
+            return found
+        raise
+    return own
 
 
 def committed_cases(opened: RunOpened, experiment: Experiment) -> CaseSet:
@@ -246,11 +260,9 @@ def secret_files(run: Path, identity: str) -> tuple[Path, ...]:
     """Return the files that the cases of a run of an experiment may be read from; they need not exist."""
     _check_name("an experiment's identity", identity)
     kept = state_directory() / identity
-    return (
-        kept / "secret.json",
-        *sorted(kept.glob("cases-*.json")),
-        *(above / REVEALED_FILE for above in run.parents[:3]),
-    )
+    directory = experiment_directory_of(run.resolve())
+    published = (directory / REVEALED_FILE, directory / EXPERIMENT_FILE) if directory else ()
+    return kept / "secret.json", *sorted(kept.glob("cases-*.json")), *published
 
 
 def load_experiment(identity: str) -> Experiment:
@@ -380,29 +392,33 @@ def missing_runs(found: Mapping[str, Collection[str]]) -> dict[str, tuple[int, i
 
 
 def revealed(run: Path, identity: str) -> Experiment | None:
-    """Return the experiment of a run as it was revealed beside it, or None."""
+    """Return the experiment of a run as it was revealed in the experiment's directory, or None."""
     found = _revealed(run, identity)
     return found[1] if found else None
 
 
 def revealed_file(run: Path, identity: str) -> Path | None:
-    """Return the file beside a run that reveals its experiment, or None."""
+    """Return the file in the experiment's directory of a run that reveals it, or None."""
     found = _revealed(run, identity)
     return found[0] if found else None
 
 
 def _revealed(run: Path, identity: str) -> tuple[Path, Experiment] | None:
-    for directory in run.resolve().parents:
-        file = directory / REVEALED_FILE
-        if regular_file.is_there(file):
-            try:
-                document = json.loads(regular_file.read(file, MOST_BYTES))
-                if document["experiment"] == identity:
-                    read = {name: _case_set(name, splits) for name, splits in document["cases"].items()}
-                    return file, Experiment(identity, bytes.fromhex(document["secret"]), _seed_bits(document), read)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                raise RecordError(f"{file} can't be read as a revealed experiment: {error}") from error
-    return None
+    run = run.resolve()
+    directory = experiment_directory_of(run)
+    if directory is None or not experiment_name(run, identity):
+        return None
+    file = directory / REVEALED_FILE
+    if not regular_file.is_there(file) or not is_of_same_owner(file, run):
+        return None
+    try:
+        document = json.loads(regular_file.read(file, MOST_BYTES))
+        if document["experiment"] != identity:
+            return None
+        read = {name: _case_set(name, splits) for name, splits in document["cases"].items()}
+        return file, Experiment(identity, bytes.fromhex(document["secret"]), _seed_bits(document), read)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RecordError(f"{file} can't be read as a revealed experiment: {error}") from error
 
 
 def _seed_bits(document: Mapping[str, Any]) -> int:

@@ -26,6 +26,8 @@ SHARED_MARK = "shared"
 """In an experiment's state directory: a file of this name says that other machines hold the secret as well."""
 MAX_EXPERIMENT = 1 << 20
 """Bytes of ``experiment.json``."""
+EXPERIMENT_DEPTH = 2
+"""The index of an experiment's directory among those above a run's."""
 LATEST = "latest"
 JOURNAL, DOCUMENT = "journal.jsonl", "run.json"
 """A run is a directory with an event log; ``run.json`` alone is none, as nothing of it could be checked."""
@@ -204,17 +206,36 @@ def _listing(roots: list[Path]) -> str:
 
 
 def experiment_name(run: Path, identity: str, known: dict[Path, str | None] | None = None) -> str:
-    """Return the name of a run's experiment, which is that of the experiment's directory above it; empty if none.
+    """Return the name of a run's experiment, which is that of the experiment's directory; empty if it is in none.
 
     ``known`` holds the identities of directories that were looked into before, and gets further ones.
     """
     known = {} if known is None else known
-    for directory in run.parents:
-        if directory not in known:
-            known[directory] = _identity(directory / EXPERIMENT_FILE)
-        if known[directory] == identity:
-            return directory.name
-    return ""
+    directory = experiment_directory_of(run)
+    if directory is None:
+        return ""
+    if directory not in known:
+        known[directory] = _identity(directory / EXPERIMENT_FILE)
+    if known[directory] != identity or not is_of_same_owner(directory / EXPERIMENT_FILE, run):
+        return ""
+    return directory.name
+
+
+def experiment_directory_of(run: Path) -> Path | None:
+    """Return the experiment's directory of a run at RUNS/EXPERIMENT/AGENT/TASK/RUN; None near the root.
+
+    No other directory above a run is looked into: anyone may write to some of them, such as that of temporary files.
+    """
+    above = run.absolute().parents
+    return above[EXPERIMENT_DEPTH] if len(above) > EXPERIMENT_DEPTH else None
+
+
+def is_of_same_owner(file: Path, run: Path) -> bool:
+    """Return whether a file above a run belongs to the owner of the run's directory, or to root."""
+    try:
+        return file.lstat().st_uid in {0, run.stat().st_uid}
+    except OSError:
+        return False
 
 
 def is_secret_shared(identity: str) -> bool:

@@ -24,15 +24,13 @@ from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal, rollback_guard
-from evopolicygym.records.experiment import identity_of, ledger_of
+from evopolicygym.records.experiment import ledger_of
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
+from evopolicygym.records.reader import RunRecord, experiment_name, find_runs, read_run, record_of
 from evopolicygym.records.run_document import is_current
 from evopolicygym.records.verify import DOCUMENT, findings
 from evopolicygym.runs.suites.suite import PlannedRun
 
-EXPERIMENT_DEPTH = 2
-"""The index of an experiment's directory among those above a run's."""
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
 MESSAGE_LENGTH = 500
 """The largest length of a failed run's message."""
@@ -90,13 +88,12 @@ def is_own(record: RunRecord) -> bool:
 
 def _is_gathered(record: RunRecord) -> bool:
     """Return whether a finished run is listed as gathered by the experiment in whose directory it lies."""
-    opened, above = record.state.opened, record.paths.root.absolute().parents
-    if record.state.finished is None or len(above) <= EXPERIMENT_DEPTH:
+    opened, root = record.state.opened, record.paths.root
+    if record.state.finished is None or not experiment_name(root, opened.experiment):
         return False
     with suppress(RecordError, UsageError):
         ledger = ledger_of(opened.experiment)
-        listed = ledger is not None and ledger.gathered.get(opened.run_id) in record.hashes
-        return listed and identity_of(above[EXPERIMENT_DEPTH]) == opened.experiment
+        return ledger is not None and ledger.gathered.get(opened.run_id) in record.hashes
     return False
 
 
