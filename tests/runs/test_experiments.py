@@ -13,10 +13,10 @@ from evopolicygym.core.event import (
     RunStatus,
 )
 from evopolicygym.core.task import Limits
-from evopolicygym.records.paths import RunPaths, run_directory
+from evopolicygym.records import experiment, verify
+from evopolicygym.records.paths import run_directory
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.records import experiment, verify
 from evopolicygym.runs.config import parse_split
 from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import play
