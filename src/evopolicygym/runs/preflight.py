@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from shlex import quote
@@ -33,6 +34,7 @@ from evopolicygym.core.text import now, printable
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.environments.versions import simulators_of
 from evopolicygym.records import rollback_guard
+from evopolicygym.records.reader import JOURNAL
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
@@ -406,6 +408,34 @@ def check_simulator(root: Path, opened: RunOpened, *, trusted: bool) -> None:
         f"environments, evopolicygym packs), and the run was not started on this machine by this user. Playing its "
         f"cases would run that simulator with your rights. If you trust its author, add {TRUST}."
     )
+
+
+def import_for_record(root: Path, opened: RunOpened, *, trusted: bool) -> None:
+    """Let modules of a record's own task be imported from the working directory, for a run that was played here.
+
+    Also for a ``trusted`` one. Never from a run's directory, where an agent writes, and never a module that a known
+    environment or pack names: it is imported from where it is installed.
+    """
+    spec, directory = opened.task.environment, Path.cwd()
+    if not spec.registering_modules or _is_known_environment(spec):
+        return
+    if any((place / JOURNAL).exists() for place in (directory, *directory.parents)):
+        return
+    if (trusted or rollback_guard.is_own_run(root)) and _known_modules().isdisjoint(
+        name.partition(".")[0] for name in spec.registering_modules
+    ):
+        catalog.import_from(directory, spec)
+
+
+@cache
+def _known_modules() -> frozenset[str]:
+    """Return the modules that known environments and packs import, with all their parents."""
+    specs = [catalog.load(name) for name in catalog.names()]
+    named = [*(name for spec in specs for name in spec.registering_modules)]
+    for pack in pack_catalog.readable():
+        named += pack.imports
+        named += [task.id.rpartition(":")[0] for task in pack.tasks if ":" in task.id]
+    return frozenset(name.partition(".")[0] for name in named)
 
 
 def _is_known_environment(spec: EnvironmentSpec) -> bool:

@@ -30,9 +30,14 @@ from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.rollback_guard import create_guard, has_mark
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.arithmetic import ARITHMETIC
-from evopolicygym.runs.preflight import check_simulator, config_for_resume, open_executor, refuse_unknown
+from evopolicygym.runs.preflight import (
+    check_simulator,
+    config_for_resume,
+    import_for_record,
+    open_executor,
+    refuse_unknown,
+)
 from evopolicygym.runs.run import check_fingerprint, check_protocol, job_builder, other_versions
-from evopolicygym.specs.catalog import import_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = Fals
         raise UsageError(f"{root} has no scored checkpoint to play again; it is {state.stage}.")
     owner = experiment.of_run(root, state.opened)
     check_simulator(root, state.opened, trusted=options.trusted)
-    import_from(Path.cwd(), state.opened.task.environment)
+    import_for_record(root, state.opened, trusted=options.trusted)
     config = config_for_resume(state.opened, options.workers, options.executor, options.address, options.isolation)
     refuse_unknown(config)
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:

@@ -42,6 +42,7 @@ from evopolicygym.runs.preflight import (
     check_agent,
     check_program,
     config_for_resume,
+    import_for_record,
     is_pinned,
     open_executor,
     refuse_memory,
@@ -56,7 +57,7 @@ from evopolicygym.runs.turns import run_agent_loop
 from evopolicygym.runs.workspace import AgentWorkspace, SampleWorkspaces, open_workspace, refuse_occupied
 from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import guarantees
-from evopolicygym.specs.catalog import import_from, spec_sha256
+from evopolicygym.specs.catalog import spec_sha256
 
 STOP_MESSAGE_LENGTH = 500
 """The largest recorded length of the reason for a stop."""
@@ -159,7 +160,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         opened(RunPaths(root), state)
         return state
     owner = experiment.of_run(root, state.opened)
-    import_from(Path.cwd(), state.opened.task.environment)
+    import_for_record(root, state.opened, trusted=trusted)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root, guard=create_guard(state.opened)))
         agent = agent or make(state.opened.agent)  # only after the rollback check
