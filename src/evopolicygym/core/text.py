@@ -1,12 +1,18 @@
 """Formatting for people: times, numbers, counts, and untrusted text with control characters escaped."""
 
+import csv
+import io
 import json
 import math
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def now() -> str:
@@ -39,6 +45,21 @@ def printable_lines(text: str) -> str:
 def well_formed(text: str) -> str:
     """Return a text that UTF-8 can encode: lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def csv_text(text: str) -> str:
+    """Return a text as a CSV cell that no spreadsheet calculates: what begins as a formula does gets an apostrophe.
+
+    All our CSVs have it, so that labels of two of them match. Numbers are left as they are.
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def csv_line(cells: Iterable[str]) -> str:
+    """Return a line of a CSV (RFC 4180); it ends in a line feed, and a cell with any line end is quoted."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow(cells)  # Python quotes only the line ends that it writes itself
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def without_directories(text: str, directories: Iterable[Path]) -> str:
