@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from time import time
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -45,6 +46,15 @@ def printable_lines(text: str) -> str:
 def well_formed(text: str) -> str:
     """Return a text that UTF-8 can encode: lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def shell_word(name: object) -> str:
+    """Return a path or name as a word of a command that people paste: quoted, in one printable line, and no option.
+
+    A name that can't be printed is spelled out, so that the command finds nothing instead of something else.
+    """
+    word = printable(str(name))
+    return quote(f"./{word}" if word.startswith("-") else word)
 
 
 def csv_text(text: str) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
+from evopolicygym.core.text import shell_word
 from evopolicygym.records.bundle import (
     INDEX,
     MAX_BYTES,
@@ -112,7 +113,7 @@ def _revealed_file(root: Path, identity: str) -> Path:
         name = experiment_name(root.resolve(), identity) or "NAME"
         raise UsageError(
             f"The cases of {root} are still secret, so nobody else can verify it. Once no more runs will be compared "
-            f"on them, publish them: evopolicygym reveal {name}"
+            f"on them, publish them: evopolicygym reveal {shell_word(name)}"
         )
     return file
 

@@ -17,7 +17,6 @@ from datetime import datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from evopolicygym.agents.base import AGENTS, make
@@ -30,7 +29,7 @@ from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Executor
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import EnvironmentSpec, Memory, PolicyContext, Task, TaskInterface
-from evopolicygym.core.text import now, printable
+from evopolicygym.core.text import now, printable, shell_word
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.environments.versions import simulators_of
 from evopolicygym.records import rollback_guard
@@ -267,7 +266,7 @@ def check_program(root: Path, state: RunState, agent: Agent, *, allowed: bool) -
     raise UsageError(
         f"The program of the agent {config.entry!r} is not the one that the run was played with: its SHA-256 was "
         f"{state.program_sha256[:12]}…, it is {here[:12]}…. Put the old one back, or continue with the new one, which "
-        f"the record will show: evopolicygym resume {quote(str(root))} --allow-changed-program"
+        f"the record will show: evopolicygym resume {shell_word(root)} --allow-changed-program"
     )
 
 

@@ -20,6 +20,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.run import Stage
+from evopolicygym.core.text import shell_word
 from evopolicygym.records.experiment import SECRET_FILE_VARIABLE, accept_secret
 from evopolicygym.records.reader import EXPERIMENT_FILE
 from evopolicygym.runs.preflight import cap_workers
@@ -87,8 +88,8 @@ def play_suite(
     name, log = config.common["experiment"], directory / (shard.log_file if shard else LOG_FILE)
     if not accept_secret(Path(config.common["runs"]), name) and shard and not (directory / EXPERIMENT_FILE).exists():
         raise UsageError(
-            f"Missing secret: shards need a shared secret to play the same cases. Write it once with "
-            f"'evopolicygym suites secret {name} -o FILE', and set {SECRET_FILE_VARIABLE}=FILE for each shard."
+            f"Missing secret: shards need a shared secret to play the same cases. Write it once with 'evopolicygym "
+            f"suites secret {shell_word(name)} -o FILE', and set {SECRET_FILE_VARIABLE}=FILE for each shard."
         )
     with suite_lock(config, shard) as locks:
         results = find_results(planned, directory)

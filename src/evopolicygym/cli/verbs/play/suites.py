@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +17,7 @@ from evopolicygym.core.errors import StorageError
 from evopolicygym.core.pack import Headroom
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.task import Anchor
-from evopolicygym.core.text import counted, plus_minus
+from evopolicygym.core.text import counted, plus_minus, shell_word
 from evopolicygym.records.experiment import share_secret
 from evopolicygym.runs.suites.cross import format_level
 from evopolicygym.runs.suites.gather import GatheredSuite, MissingRuns
@@ -159,7 +158,7 @@ def _show_gathered(gathered: GatheredSuite) -> None:
         out().print(Text(f"missing{whose}: {counted(len(part.runs), 'run')}: {named}{more}", "yellow"), soft_wrap=True)
         out().print(Text(f"    {_how_to_play(part)}", "dim"), soft_wrap=True)
     if gathered.ok:
-        out().print(Text(f"next    evopolicygym leaderboard {quote(str(gathered.directory))}", "dim"), soft_wrap=True)
+        out().print(Text(f"next    evopolicygym leaderboard {shell_word(gathered.directory)}", "dim"), soft_wrap=True)
 
 
 def _how_to_play(part: MissingRuns) -> str:
