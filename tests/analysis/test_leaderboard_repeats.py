@@ -92,7 +92,7 @@ def test_two_experiments_of_one_name_are_told_apart(tmp_path: Path, document: di
     """Only then the beginning of the identity stands beside the name."""
     for place, identity in (("here", "1" * 32), ("there", "2" * 32)):
         below = experiment(tmp_path / "runs" / place / "smoke", identity)
-        write(below, changed(document, "acrobot", "tuner", RETURNS) | {"experiment": identity})
+        write(below / "tuner" / "acrobot", changed(document, "acrobot", "tuner", RETURNS) | {"experiment": identity})
 
     assert labels(tmp_path / "runs") == {"tuner, experiment smoke 11111111", "tuner, experiment smoke 22222222"}
 

@@ -16,7 +16,7 @@ from test_verify_forged import changed, forge
 import evopolicygym
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.preflight import import_own_modules
+from evopolicygym.runs.preflight import import_for_record
 from played_runs import PlayedRun
 from shell import Shell
 
@@ -262,12 +262,12 @@ def test_nothing_is_imported_from_the_present_directory_for_a_stranger(
     mine = replace(opened, task=replace(opened.task, environment=own))
 
     def is_found(*, trusted: bool) -> bool:
-        import_own_modules(run.root, mine, trusted=trusted)
+        import_for_record(run.root, mine, trusted=trusted)
         return str(tmp_path) in sys.path
 
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / "somebody"))
         assert not is_found(trusted=False)
-        import_own_modules(run.root, opened, trusted=True)  # a task that ships, of whatever record
+        import_for_record(run.root, opened, trusted=True)  # a task that ships, of whatever record
         assert str(tmp_path) not in sys.path
     assert is_found(trusted=False)

@@ -14,7 +14,7 @@ from evopolicygym.core.event import (
 )
 from evopolicygym.core.task import Limits
 from evopolicygym.records import experiment, verify
-from evopolicygym.records.paths import RunPaths, run_directory
+from evopolicygym.records.paths import run_directory
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs.config import parse_split
@@ -198,8 +198,9 @@ def test_a_damaged_experiment_is_told(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"experiment": "x", "secret": "zz", "cases": {}}'])
 def test_a_damaged_reveal_is_told(tmp_path: Path, text: str) -> None:
     """A revealed secret that can't be read is named."""
-    (tmp_path / "run").mkdir()
-    (tmp_path / "experiment.json").write_text('{"experiment": "x"}', encoding="utf-8")
-    (tmp_path / "revealed.json").write_text(text, encoding="utf-8")
+    run = tmp_path / "a" / "agent" / "task" / "run"
+    run.mkdir(parents=True)
+    (tmp_path / "a" / "experiment.json").write_text('{"experiment": "x"}', encoding="utf-8")
+    (tmp_path / "a" / "revealed.json").write_text(text, encoding="utf-8")
     with pytest.raises(RecordError, match=r"revealed\.json"):
-        experiment.revealed(RunPaths(tmp_path / "run").root, "x")
+        experiment.revealed(run, "x")

@@ -59,8 +59,9 @@ def test_an_older_experiment_keeps_its_cases(tmp_path: Path) -> None:
 def test_revealed_cases_are_those_that_were_played(tmp_path: Path) -> None:
     """Whoever has the revealed secret derives the same long seeds."""
     owner = experiment.begin(tmp_path, "a")
-    shown = experiment.reveal(tmp_path, "a").parent
-    known = experiment.revealed(shown / "run", owner.identity)
+    run = experiment.reveal(tmp_path, "a").parent / "agent" / "task" / "run"
+    run.mkdir(parents=True)
+    known = experiment.revealed(run, owner.identity)
 
     assert known is not None
     assert known.cases("toy", SplitSource.PRIVATE) == owner.cases("toy", SplitSource.PRIVATE)

@@ -108,7 +108,7 @@ def test_an_experiment_has_a_page_whatever_its_id(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     opened, *events = known_run()
     assert isinstance(opened, RunOpened)
-    recorded(tmp_path / "runs" / "named" / "a", [replace(opened, experiment=identity), *events])
+    recorded(tmp_path / "runs" / "named" / "agent" / "toy" / "a", [replace(opened, experiment=identity), *events])
     atomic.write_text(tmp_path / "runs" / "named" / "experiment.json", json.dumps({"experiment": identity}))
     made = Documents(RunIndex([tmp_path / "runs"]))
     (run,) = json.loads(made.document("runs"))["runs"]

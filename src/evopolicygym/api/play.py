@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from threading import Event as Flag
 from typing import Literal, Unpack, get_args
 
@@ -30,6 +29,7 @@ from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.text import shell_word
 from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.experiment import revealed
 from evopolicygym.records.paths import RunPaths
@@ -201,7 +201,7 @@ def watched(
     opened: list[tuple[RunPaths, str]] = []
 
     def open_run(paths: RunPaths, state: RunState) -> None:
-        opened.append((paths, f"evopolicygym {state.opened.agent.resumed_by} {quote(str(paths.root))}"))
+        opened.append((paths, f"evopolicygym {state.opened.agent.resumed_by} {shell_word(paths.root)}"))
         log_opened(paths, state)
         for note in notes_of(paths.root, state):
             on_warning(note)
@@ -267,7 +267,7 @@ def _report_agent_error(run: Run, agent: Agent | None, on_agent_error: OnAgentEr
 def spec_notes(task: str, spec: EnvironmentSpec) -> Iterator[str]:
     """Yield what one random episode shows to be wrong with a TOML file of the user's own; nothing of other tasks."""
     if task.endswith(".toml"):
-        more = f"For more: evopolicygym check environment {quote(task)}"
+        more = f"For more: evopolicygym check environment {shell_word(task)}"
         for finding in check_environment(spec, quick=True):
             if not finding.ok and finding.name != "plays":  # what can't be played is an error of the run
                 yield f"{task}, {finding.name}: {finding.detail}. {more}"
@@ -315,7 +315,9 @@ def enter(
     state = read_run(root).state
     agent = state.opened.agent
     if state.stage is not Stage.OPEN:
-        raise UsageError(f"The run {root} takes no more submissions; evopolicygym show {root} shows what came of it.")
+        raise UsageError(
+            f"The run {root} takes no more submissions; evopolicygym show {shell_word(root)} shows what came of it."
+        )
     if agent.name not in {OUTSIDE, SHELL}:
         raise UsageError(
             f"The run's agent is {agent.entry}, which works in its workplace alone; a run that evopolicygym serve or "

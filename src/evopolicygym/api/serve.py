@@ -34,6 +34,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.text import shell_word
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_run, read_run
 from evopolicygym.records.release import refuse_release
@@ -278,7 +279,9 @@ def _resumed(
     root, directory = find_run(Path(run), Path(below)), _absolute(workspace)
     refuse_release(root)
     if (agent := read_run(root).state.opened.agent).name != OUTSIDE:
-        raise UsageError(f"The run's agent is {agent.entry}, which is not outside: evopolicygym resume {root} works.")
+        raise UsageError(
+            f"The run's agent is {agent.entry}, which is not outside: evopolicygym resume {shell_word(root)} works."
+        )
     most = cap_workers(workers, LOCAL, on_warning)
 
     def playing(agent: Agent, opened: OnOpen, event: OnEvent) -> RunState:

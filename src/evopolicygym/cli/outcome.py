@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from math import hypot
 from pathlib import Path
-from shlex import quote
 
 from rich.console import Console
 from rich.panel import Panel
@@ -19,7 +18,7 @@ from evopolicygym.core.rollout import failures, is_unverified
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.task import Task
-from evopolicygym.core.text import counted, number, plus_minus, printable
+from evopolicygym.core.text import counted, number, plus_minus, printable, shell_word
 from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.checked import CheckedRun, RecordState, look_at_run
 from evopolicygym.records.paths import RunPaths
@@ -69,7 +68,7 @@ def show_outcome(
     if is_playing and not state.finished:
         console.print(Text("This run is being played by another process."), soft_wrap=True)
     for verb in _next_verbs(state, submissions_shown=submissions_shown, is_playing=is_playing):
-        console.print(Text(f"next    evopolicygym {verb} {quote(str(root))}", style="dim"), soft_wrap=True)
+        console.print(Text(f"next    evopolicygym {verb} {shell_word(root)}", style="dim"), soft_wrap=True)
 
 
 def show_result(console: Console, record: RunRecord) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
-from shlex import quote
 from time import monotonic
 
 from rich.console import Console, Group, RenderableType
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from evopolicygym.analysis.ranking.bootstrap import HELD_OUT, held_out_sample
 from evopolicygym.core.run import Stage
-from evopolicygym.core.text import duration, plus_minus
+from evopolicygym.core.text import duration, plus_minus, shell_word
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.runs.progress import Clock, Pace, RunProgress
 from evopolicygym.runs.suites.cross import format_level
@@ -209,7 +208,7 @@ def _planned_action(result: PlannedRunResult) -> str:
 
 
 def _resume_hint(result: PlannedRunResult) -> str:
-    return f", or: evopolicygym resume {quote(str(result.root))}" if result.root else ""
+    return f", or: evopolicygym resume {shell_word(result.root)}" if result.root else ""
 
 
 def _cell(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress | None]) -> Text:

@@ -1,5 +1,7 @@
 """Formatting for people: times, numbers, counts, and untrusted text with control characters escaped."""
 
+import csv
+import io
 import json
 import math
 import re
@@ -7,10 +9,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from time import time
 
 MOST_VERSION = 80
 """Characters of a version in a record."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def now() -> str:
@@ -50,6 +55,30 @@ def printable_lines(text: str) -> str:
 def well_formed(text: str) -> str:
     """Return a text that UTF-8 can encode: lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def shell_word(name: object) -> str:
+    """Return a path or name as a word of a command that people paste: quoted, in one printable line, and no option.
+
+    A name that can't be printed is spelled out, so that the command finds nothing instead of something else.
+    """
+    word = printable(str(name))
+    return quote(f"./{word}" if word.startswith("-") else word)
+
+
+def csv_text(text: str) -> str:
+    """Return a text as a CSV cell that no spreadsheet calculates: what begins as a formula does gets an apostrophe.
+
+    All our CSVs have it, so that labels of two of them match. Numbers are left as they are.
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def csv_line(cells: Iterable[str]) -> str:
+    """Return a line of a CSV (RFC 4180); it ends in a line feed, and a cell with any line end is quoted."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow(cells)  # Python quotes only the line ends that it writes itself
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def without_directories(text: str, directories: Iterable[Path]) -> str:
@@ -112,12 +141,3 @@ def duration(seconds: float) -> str:
     """Return a duration as hours and minutes, or minutes and seconds."""
     hours, rest = divmod(int(seconds), 3600)
     return f"{hours}h{rest // 60:02d}m" if hours else f"{rest // 60}m{rest % 60:02d}s"
-
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of a text that a spreadsheet takes for a formula."""
-
-
-def csv_text(text: str) -> str:
-    """Return a text as a cell of a CSV file: with an apostrophe before what a spreadsheet would calculate."""
-    return f"'{text}" if text.startswith(FORMULA) else text

@@ -22,6 +22,7 @@ from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, Unregi
 from evopolicygym.core.places import data_directory, state_directory
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.text import shell_word
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.versions import versions
 from evopolicygym.packs.installation import PACKAGE, InstalledPack, command, installed, packs_directory
@@ -98,7 +99,11 @@ def describe(
 
 
 def _pack_hint(spec: EnvironmentSpec) -> str:
-    return f" It is a task of the pack {spec.pack!r}: evopolicygym packs check {spec.pack}." if spec.pack else ""
+    return (
+        f" It is a task of the pack {spec.pack!r}: evopolicygym packs check {shell_word(spec.pack)}."
+        if spec.pack
+        else ""
+    )
 
 
 def describe_here(spec: EnvironmentSpec) -> Description:

@@ -12,7 +12,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, metadata, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def are_installed(packages: Iterable[str]) -> bool:
 
 def not_installed(spec: EnvironmentSpec, missing: str) -> UsageError:
     """Return the error for a missing module or package, with how to install it."""
-    if spec.extra:
+    if spec.extra in _own_extras():  # a record from elsewhere may state any text, which is no part of a command
         return MissingExtra(f"The environment {spec.name!r}", spec.extra, missing)
     if any(f"{name}.".startswith(f"{missing}.") for name in spec.registering_modules):
         return UsageError(
@@ -63,6 +63,11 @@ def not_installed(spec: EnvironmentSpec, missing: str) -> UsageError:
     return UsageError(
         f"The environment {spec.name!r} needs {missing}, which is not installed; install the package that provides it."
     )
+
+
+@cache
+def _own_extras() -> frozenset[str]:
+    return frozenset(metadata("evopolicygym").get_all("Provides-Extra") or ())
 
 
 @cache

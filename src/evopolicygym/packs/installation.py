@@ -16,6 +16,7 @@ from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack
 from evopolicygym.core.places import data_directory
+from evopolicygym.core.text import shell_word
 
 DOCUMENT = "installed.json"
 PYTHON = Path("python", "bin", "python")
@@ -87,13 +88,13 @@ def needed(pack: Pack) -> InstalledPack:
     found = installed(pack.name)
     if found is None:
         raise UsageError(
-            f"The pack {pack.name!r} is not installed: evopolicygym packs install {pack.asked_by} (about "
+            f"The pack {pack.name!r} is not installed: evopolicygym packs install {shell_word(pack.asked_by)} (about "
             f"{pack.size_mb} MB)."
         )
     if missing := sorted(set(pack.requirements) - set(found.requirements)):
         raise UsageError(
             f"The pack {pack.name!r} lacks requirements on which scores depend: {', '.join(missing)}. Reinstall it: "
-            f"evopolicygym packs install {pack.asked_by}"
+            f"evopolicygym packs install {shell_word(pack.asked_by)}"
         )
     return found
 
@@ -132,7 +133,9 @@ def interpreter(pack: str) -> str:
         return sys.executable
     found = installed(pack)
     if found is None:
-        raise UsageError(f"The pack {pack!r} is not installed. Install it: evopolicygym packs install {pack}")
+        raise UsageError(
+            f"The pack {pack!r} is not installed. Install it: evopolicygym packs install {shell_word(pack)}"
+        )
     return str(found.interpreter)
 
 

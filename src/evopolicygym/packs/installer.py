@@ -175,7 +175,7 @@ def _environment_command(place: Path, python: str) -> list[str]:
     shutil.rmtree(place, ignore_errors=True)
     if uv := shutil.which("uv"):
         return [uv, "venv", "--quiet", "--python", python, str(place)]
-    return [python, "-m", "venv", str(place)]
+    return [python, "-I", "-m", "venv", str(place)]  # -I: nothing of the present directory
 
 
 def _install_commands(
@@ -186,7 +186,7 @@ def _install_commands(
     if uv := shutil.which("uv"):
         line = [uv, "pip", "install", "--compile-bytecode", "--python", python]
     else:
-        line = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+        line = [python, "-I", "-m", "pip", "install", "--disable-pip-version-check"]
     if complete := [requirement for requirement in requirements if distribution_name(requirement) not in alone]:
         yield [*line, *complete]
     if bare := [requirement for requirement in requirements if distribution_name(requirement) in alone]:

@@ -37,7 +37,14 @@ from evopolicygym.core.task import Task
 from evopolicygym.core.text import printable
 from evopolicygym.records import atomic
 from evopolicygym.records.paths import EXPERIMENT, experiment_directory
-from evopolicygym.records.reader import ABOVE_RUN, EXPERIMENT_FILE, SHARED_MARK, experiment_of, is_secret_shared
+from evopolicygym.records.reader import (
+    EXPERIMENT_FILE,
+    SHARED_MARK,
+    experiment_directory_of,
+    experiment_name,
+    is_of_same_owner,
+    is_secret_shared,
+)
 
 REVEALED_FILE = "revealed.json"
 SEED_BITS_KEY = "seed_bits"
@@ -62,9 +69,9 @@ class Ledger:
     since: str
     """A time: runs that were opened before may not be listed; empty where all are."""
     runs: tuple[str, ...]
-    """Their ids, in the order in which they were opened."""
+    """Their ids, in the order in which they were opened or gathered."""
     gathered: Mapping[str, str] = field(default_factory=dict)
-    """Of those that were played on another machine and gathered here, the hash of the last line, by id."""
+    """Of runs that were gathered and not begun here: the hash of the last line that each event log had then, by id."""
     nonces: frozenset[str] = frozenset()
     """Their nonces, the empty one included; at most one."""
 
@@ -304,7 +311,7 @@ def is_shared(identity: str) -> bool:
 
 
 def of_run(run: Path, opened: RunOpened) -> Experiment:
-    """Return a run's experiment: as this machine recalls it, else as it was revealed beside it, or of a public split.
+    """Return a run's experiment: as this machine knows it, or else as it was revealed; of a public split, as is.
 
     Raises ``UsageError`` where its secret is neither revealed nor on this machine.
     """
@@ -315,13 +322,14 @@ def of_run(run: Path, opened: RunOpened) -> Experiment:
     if opened.split is SplitSource.PUBLIC:
         return Experiment(opened.experiment, PUBLIC_KEY)
     try:
-        found = load_experiment(opened.experiment)
+        own = load_experiment(opened.experiment)
+        if opened.split is SplitSource.DIRECTORY:
+            own.cases(opened.task.environment.name, opened.split)  # they may not be on this machine
     except UsageError:
-        shown = revealed(run, opened.experiment)
-        if shown is None:
-            raise
-        found = shown
-    return replace(found, nonce=opened.nonce)
+        if found := revealed(run, opened.experiment):
+            return replace(found, nonce=opened.nonce)
+        raise
+    return replace(own, nonce=opened.nonce)
 
 
 def committed_cases(opened: RunOpened, experiment: Experiment) -> CaseSet:
@@ -350,9 +358,9 @@ def secret_files(run: Path, identity: str) -> tuple[Path, ...]:
     """Return the files that the cases of a run of an experiment may be read from; they need not exist."""
     _check_name("an experiment's identity", identity)
     kept = state_directory() / identity
-    above = run.absolute().parents[: ABOVE_RUN + 1]
-    beside = [directory / name for directory in above for name in (REVEALED_FILE, EXPERIMENT_FILE)]
-    return kept / "secret.json", *sorted(kept.glob("cases-*.json")), *beside
+    directory = experiment_directory_of(run.resolve())
+    published = (directory / REVEALED_FILE, directory / EXPERIMENT_FILE) if directory else ()
+    return kept / "secret.json", *sorted(kept.glob("cases-*.json")), *published
 
 
 def load_experiment(identity: str) -> Experiment:
@@ -377,17 +385,19 @@ def load_experiment(identity: str) -> Experiment:
 def list_run(opened: RunOpened, gathered: str = "") -> None:
     """List a run among those that its experiment began here, before it is opened; may raise ``StorageError``.
 
-    Of a run that was gathered from another machine, ``gathered`` is the hash of its event log's last line.
+    ``gathered`` is the hash of the last line of a run that was played elsewhere and is gathered here.
     """
+    fields: dict[str, str | bool] = {"run_id": opened.run_id, "time": opened.time}
+    if gathered:
+        fields |= {"gathered": True, "last": gathered}
+    if opened.nonce:
+        fields["nonce"] = opened.nonce
     file = state_directory() / opened.experiment / LEDGER_FILE
     if not file.exists():
         _keep(opened.experiment, LEDGER_FILE, _ledger_line(since=opened.time))
     try:
         with regular_file.appender(file) as lines:
-            line = {"run_id": opened.run_id, "time": opened.time}
-            line |= {"nonce": opened.nonce} if opened.nonce else {}
-            line |= {"gathered": gathered} if gathered else {}
-            lines.write(_ledger_line(**line).encode())
+            lines.write(_ledger_line(**fields).encode())
             lines.flush()
             atomic.disk.flush(lines.fileno())
     except OSError as error:
@@ -403,12 +413,13 @@ def ledger_of(identity: str) -> Ledger | None:
     file = state_directory() / identity / LEDGER_FILE
     try:
         first, *runs = [json.loads(line) for line in regular_file.read(file, MOST_BYTES).splitlines() if line]
-        gathered = {str(run["run_id"]): str(run["gathered"]) for run in runs if "gathered" in run}
-        ids, nonces = (str(run["run_id"]) for run in runs), (str(run.get("nonce", "")) for run in runs)
-        return Ledger(str(first["since"]), tuple(ids), gathered, frozenset(nonces))
+        begun = {str(run["run_id"]) for run in runs if run.get("gathered") is not True}
+        gathered = {str(run["run_id"]): str(run["last"]) for run in runs if str(run["run_id"]) not in begun}
+        nonces = frozenset(str(run.get("nonce", "")) for run in runs)
+        return Ledger(str(first["since"]), tuple(str(run["run_id"]) for run in runs), gathered, nonces)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RecordError(f"{file} can't be read as the list of an experiment's runs: {error}") from error
 
 
@@ -482,30 +493,33 @@ def missing_runs(found: Mapping[str, Collection[str]]) -> dict[str, tuple[int, i
 
 
 def revealed(run: Path, identity: str) -> Experiment | None:
-    """Return the experiment of a run as it was revealed beside it, or None."""
+    """Return the experiment of a run as it was revealed in the experiment's directory, or None."""
     found = _revealed(run, identity)
     return found[1] if found else None
 
 
 def revealed_file(run: Path, identity: str) -> Path | None:
-    """Return the file beside a run that reveals its experiment, or None."""
+    """Return the file in the experiment's directory of a run that reveals it, or None."""
     found = _revealed(run, identity)
     return found[0] if found else None
 
 
 def _revealed(run: Path, identity: str) -> tuple[Path, Experiment] | None:
-    directory = experiment_of(run.resolve(), identity)
-    if directory is not None:
-        file = directory / REVEALED_FILE
-        if regular_file.is_there(file) and file.stat().st_uid in {directory.stat().st_uid, 0}:
-            try:
-                document = json.loads(regular_file.read(file, MOST_BYTES))
-                if document["experiment"] == identity:
-                    read = {name: _case_set(name, splits) for name, splits in document["cases"].items()}
-                    return file, Experiment(identity, bytes.fromhex(document["secret"]), _seed_bits(document), read)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                raise RecordError(f"{file} can't be read as a revealed experiment: {error}") from error
-    return None
+    run = run.resolve()
+    directory = experiment_directory_of(run)
+    if directory is None or not experiment_name(run, identity):
+        return None
+    file = directory / REVEALED_FILE
+    if not regular_file.is_there(file) or not is_of_same_owner(file, run):
+        return None
+    try:
+        document = json.loads(regular_file.read(file, MOST_BYTES))
+        if document["experiment"] != identity:
+            return None
+        read = {name: _case_set(name, splits) for name, splits in document["cases"].items()}
+        return file, Experiment(identity, bytes.fromhex(document["secret"]), _seed_bits(document), read)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RecordError(f"{file} can't be read as a revealed experiment: {error}") from error
 
 
 def _seed_bits(document: Mapping[str, Any]) -> int:
@@ -516,7 +530,7 @@ def _seed_bits(document: Mapping[str, Any]) -> int:
     return int(bits)
 
 
-def _ledger_line(**fields: str) -> str:
+def _ledger_line(**fields: str | bool) -> str:
     return json.dumps(fields) + "\n"
 
 

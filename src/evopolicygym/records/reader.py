@@ -25,10 +25,10 @@ EXPERIMENT_FILE = "experiment.json"
 """The file in an experiment's directory that holds its identity."""
 SHARED_MARK = "shared"
 """In an experiment's state directory: a file of this name says that other machines hold the secret as well."""
-ABOVE_RUN = 2
-"""The place of an experiment's directory among the parents of a run's, or further down."""
 MAX_EXPERIMENT = 1 << 20
 """Bytes of ``experiment.json``."""
+EXPERIMENT_DEPTH = 2
+"""The index of an experiment's directory among those above a run's."""
 LATEST = "latest"
 JOURNAL, DOCUMENT = "journal.jsonl", "run.json"
 """A run is a directory with an event log, or one of the paper's release; ``run.json`` alone is none."""
@@ -216,18 +216,28 @@ def _listing(roots: list[Path]) -> str:
 
 
 def experiment_name(run: Path, identity: str) -> str:
-    """Return the name of a run's experiment, which is that of the experiment's directory; empty if there is none."""
-    directory = experiment_of(run, identity)
-    return directory.name if directory else ""
+    """Return the name of a run's experiment, which is that of the experiment's directory; empty if it is in none."""
+    directory = experiment_directory_of(run)
+    if directory is None or _identity(directory / EXPERIMENT_FILE) != identity:
+        return ""
+    return directory.name if is_of_same_owner(directory / EXPERIMENT_FILE, run) else ""
 
 
-def experiment_of(run: Path, identity: str) -> Path | None:
-    """Return the directory of a run's experiment: in RUNS/EXPERIMENT/AGENT/TASK/RUN the second, if it says so.
+def experiment_directory_of(run: Path) -> Path | None:
+    """Return the experiment's directory of a run at RUNS/EXPERIMENT/AGENT/TASK/RUN; None near the root.
 
-    No directory further above is looked into: anybody could have laid a file there.
+    No other directory above a run is looked into: anyone may write to some of them, such as that of temporary files.
     """
-    above = run.absolute().parents[: ABOVE_RUN + 1]
-    return next((directory for directory in above if _identity(directory / EXPERIMENT_FILE) == identity), None)
+    above = run.absolute().parents
+    return above[EXPERIMENT_DEPTH] if len(above) > EXPERIMENT_DEPTH else None
+
+
+def is_of_same_owner(file: Path, run: Path) -> bool:
+    """Return whether a file above a run belongs to the owner of the run's directory, or to root."""
+    try:
+        return file.lstat().st_uid in {0, run.stat().st_uid}
+    except OSError:
+        return False
 
 
 def is_secret_shared(identity: str) -> bool:

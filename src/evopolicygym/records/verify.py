@@ -113,7 +113,7 @@ def _commitment(root: Path, opened: RunOpened) -> Finding:
 
 
 def _without_mark(record: RunRecord) -> Finding:
-    """Return what is found of a run without a mark: its experiment may list the runs that it began here."""
+    """Return what is found of a run without a mark: its experiment may list the runs that it began or gathered here."""
     opened = record.state.opened
     try:
         ledger = experiment.ledger_of(opened.experiment)
@@ -123,10 +123,10 @@ def _without_mark(record: RunRecord) -> Finding:
     if ledger is None or elsewhere:
         detail = "not checked: begun elsewhere, by another user, or before marks were kept"
         return Finding(FINDING, ok=True, detail=detail, verdict=UNCHECKED)
-    if opened.run_id in ledger.gathered:
-        same = ledger.gathered[opened.run_id] == record.hashes[-1]
-        detail = "gathered from another machine" if same else "it is not the record that was gathered"
-        return Finding(FINDING, ok=same, detail=detail, verdict=UNCHECKED if same else "")
+    if last := ledger.gathered.get(opened.run_id):
+        if last in record.hashes:
+            return Finding(FINDING, ok=True, detail="not checked: gathered from a shard", verdict=UNCHECKED)
+        return Finding(FINDING, ok=False, detail="the record is not the one that was gathered from a shard")
     known = "its mark was removed" if opened.run_id in ledger.runs else "it began no run of this id on this machine"
     return Finding(
         FINDING,

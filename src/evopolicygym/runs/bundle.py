@@ -17,6 +17,7 @@ from pathlib import Path
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
+from evopolicygym.core.text import shell_word
 from evopolicygym.records.bundle import (
     INDEX,
     MAX_BYTES,
@@ -120,7 +121,7 @@ def _revealed_file(run: CheckedRun) -> Path:
         name = run.experiment_name or "NAME"
         raise UsageError(
             f"The cases of {run.root} are still secret, so nobody else can verify it. Once no more runs will be "
-            f"compared on them, publish them: evopolicygym reveal {name}"
+            f"compared on them, publish them: evopolicygym reveal {shell_word(name)}"
         )
     return file
 

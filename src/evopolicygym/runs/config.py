@@ -46,7 +46,7 @@ from evopolicygym.core.options import (
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
-from evopolicygym.core.text import now, printable
+from evopolicygym.core.text import now, printable, shell_word
 from evopolicygym.core.world import STANDARD, World
 from evopolicygym.records.group_access import GROUP
 from evopolicygym.runs.environment import resolve_environment, resolve_world
@@ -375,12 +375,12 @@ def _refuse_other_names(document: Mapping[str, Any]) -> None:
     if name in AGENTS.names():
         raise UsageError(
             f"There is no program {name!r} here. Did you mean the built-in agent? "
-            f"evopolicygym run {task} --agent {name}"
+            f"evopolicygym run {shell_word(task)} --agent {shell_word(name)}"
         )
     if name in catalog.names():
         raise UsageError(
-            f"A run plays one environment, got {task} and {name}. Run one: evopolicygym run {name}; several: "
-            f"evopolicygym suite FILE (evopolicygym suites lists those that ship)."
+            f"A run plays one environment, got {task} and {name}. Run one: evopolicygym run {shell_word(name)}; "
+            f"several: evopolicygym suite FILE (evopolicygym suites lists those that ship)."
         )
 
 

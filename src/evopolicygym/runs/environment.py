@@ -15,6 +15,7 @@ from typing import Any
 from evopolicygym.core.errors import UnknownName, UnregisteredId, UsageError
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.task import EnvironmentSpec, TaskText
+from evopolicygym.core.text import shell_word
 from evopolicygym.core.world import STANDARD, World, decode_world
 from evopolicygym.environments.derived import add_anchors, bare_spec, complete_spec, derive_spec, pack_spec
 from evopolicygym.environments.description import cached_description
@@ -109,7 +110,8 @@ def unregistered_id(name: str, imports: Sequence[str]) -> UnregisteredId:
     sentences = [f"No environment is registered as {name!r}{after}."]
     if owners := _owners(name):
         sentences += [
-            f"The pack {name!r} is known (evopolicygym packs show {name}); it has no such task." for name in owners
+            f"The pack {name!r} is known (evopolicygym packs show {shell_word(name)}); it has no such task."
+            for name in owners
         ]
     if similar := _similar_ids(name):
         sentences += [f"Similar ids: {', '.join(similar)}."]

@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from evopolicygym.agents.base import AGENTS, make
@@ -29,10 +29,11 @@ from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Executor
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import EnvironmentSpec, Memory, PolicyContext, Task, TaskInterface
-from evopolicygym.core.text import now, printable
+from evopolicygym.core.text import now, printable, shell_word
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.environments.versions import simulators_of
 from evopolicygym.records import rollback_guard
+from evopolicygym.records.reader import JOURNAL
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
@@ -265,7 +266,7 @@ def check_program(root: Path, state: RunState, agent: Agent, *, allowed: bool) -
     raise UsageError(
         f"The program of the agent {config.entry!r} is not the one that the run was played with: its SHA-256 was "
         f"{state.program_sha256[:12]}…, it is {here[:12]}…. Put the old one back, or continue with the new one, which "
-        f"the record will show: evopolicygym resume {quote(str(root))} --allow-changed-program"
+        f"the record will show: evopolicygym resume {shell_word(root)} --allow-changed-program"
     )
 
 
@@ -408,15 +409,32 @@ def check_simulator(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     )
 
 
-def import_own_modules(root: Path, opened: RunOpened, *, trusted: bool) -> None:
-    """Let a spec of the user's own import its modules from the working directory, as ``run`` did beside its file.
+def import_for_record(root: Path, opened: RunOpened, *, trusted: bool) -> None:
+    """Let modules of a record's own task be imported from the working directory, for a run that was played here.
 
-    Nothing that ships is looked for there, and no module of a record from elsewhere, unless it is trusted: whoever
-    gives a record may give the directory as well.
+    Also for a ``trusted`` one. Never from a run's directory, where an agent writes, and never a module that a known
+    environment or pack names: it is imported from where it is installed.
     """
-    spec = opened.task.environment
-    if not _is_known_environment(spec) and (trusted or rollback_guard.is_own_run(root)):
-        catalog.import_from(Path.cwd(), spec)
+    spec, directory = opened.task.environment, Path.cwd()
+    if not spec.registering_modules or _is_known_environment(spec):
+        return
+    if any((place / JOURNAL).exists() for place in (directory, *directory.parents)):
+        return
+    if (trusted or rollback_guard.is_own_run(root)) and _known_modules().isdisjoint(
+        name.partition(".")[0] for name in spec.registering_modules
+    ):
+        catalog.import_from(directory, spec)
+
+
+@cache
+def _known_modules() -> frozenset[str]:
+    """Return the modules that known environments and packs import, with all their parents."""
+    specs = [catalog.load(name) for name in catalog.names()]
+    named = [*(name for spec in specs for name in spec.registering_modules)]
+    for pack in pack_catalog.readable():
+        named += pack.imports
+        named += [task.id.rpartition(":")[0] for task in pack.tasks if ":" in task.id]
+    return frozenset(name.partition(".")[0] for name in named)
 
 
 def _is_known_environment(spec: EnvironmentSpec) -> bool:

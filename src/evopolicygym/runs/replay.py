@@ -34,7 +34,7 @@ from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.runs.preflight import (
     check_simulator,
     config_for_resume,
-    import_own_modules,
+    import_for_record,
     open_executor,
     refuse_unknown,
 )
@@ -112,7 +112,7 @@ def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = Fals
         raise UsageError(f"{root} has no scored checkpoint to play again; it is {state.stage}.")
     owner = experiment.of_run(root, state.opened)
     check_simulator(root, state.opened, trusted=options.trusted)
-    import_own_modules(root, state.opened, trusted=options.trusted)
+    import_for_record(root, state.opened, trusted=options.trusted)
     config = config_for_resume(state.opened, options.workers, options.executor, options.address, options.isolation)
     refuse_unknown(config)
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from shlex import quote
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
@@ -21,7 +20,7 @@ from evopolicygym.core.rollout import Executor, ExecutorInfo, other_code
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Memory, Task
-from evopolicygym.core.text import now
+from evopolicygym.core.text import now, shell_word
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.judge.rollouts import EpisodeJobBuilder, Rollouts, finalize
 from evopolicygym.judge.server import JudgeServer
@@ -43,7 +42,7 @@ from evopolicygym.runs.preflight import (
     check_agent,
     check_program,
     config_for_resume,
-    import_own_modules,
+    import_for_record,
     is_pinned,
     open_executor,
     refuse_memory,
@@ -169,7 +168,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         opened(RunPaths(root), state)
         return state
     owner = experiment.of_run(root, state.opened)
-    import_own_modules(root, state.opened, trusted=trusted)
+    import_for_record(root, state.opened, trusted=trusted)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root, guard=create_guard(state.opened)))
         agent = agent or make(state.opened.agent)  # only after the rollback check
@@ -207,7 +206,7 @@ def _play_to_end(
         _tell_closed(writer)
     except BaseException as error:
         _record_stop(writer, error)
-        command = f"evopolicygym {writer.state.opened.agent.resumed_by} {quote(str(writer.paths.root))}"
+        command = f"evopolicygym {writer.state.opened.agent.resumed_by} {shell_word(writer.paths.root)}"
         hint = f"Nothing is lost; once this is fixed, continue with: {command}"
         if isinstance(error, AgentError | EnvironmentFault | SandboxError | StorageError):
             raise type(error)(f"{error}\n{hint}") from error

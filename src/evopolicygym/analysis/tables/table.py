@@ -1,13 +1,11 @@
 """A table: rows of cells under columns; and its formats CSV, Markdown and LaTeX, each with its own escaping."""
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.ranking.bootstrap import Interval
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.text import csv_text, decimals, printable
+from evopolicygym.core.text import csv_line, csv_text, decimals, printable
 
 SMALLEST_SHOWN = 1e-4
 """Smaller p-values are shown as this."""
@@ -157,14 +155,11 @@ def _decimals(number: Number) -> int:
 def _csv(table: Table) -> str:
     """Return comma-separated values in full: standard errors and ends of intervals have columns of their own."""
     parts = {at: _parts(row[at] for row in table.rows) for at in range(len(table.columns))}
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(
+    names = (
         f"{column.key}_{part}" if part else column.key for at, column in enumerate(table.columns) for part in parts[at]
     )
-    for row in table.rows:
-        writer.writerow(_plain(cell, part) for at, cell in enumerate(row) for part in parts[at])
-    return stream.getvalue()
+    rows = ((_plain(cell, part) for at, cell in enumerate(row) for part in parts[at]) for row in table.rows)
+    return "".join(map(csv_line, (names, *rows)))
 
 
 def _parts(cells: Iterable[Cell]) -> list[str]:

@@ -1,10 +1,9 @@
 """Tables as CSV (RFC 4180, UTF-8): a line of column names, then a line for each row.
 
-Null is an empty field; numbers round-trip exactly; a list of numbers is JSON. A text that a spreadsheet would calculate
-begins with an apostrophe (``core.text.csv_text``), as in all CSV that the package writes.
+Null is an empty field; numbers round-trip exactly; a list of numbers is JSON. A text that begins as a formula does gets
+an apostrophe (``csv_text``).
 """
 
-import csv
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.core.text import csv_text
+from evopolicygym.core.text import csv_line, csv_text
 from evopolicygym.export.exporters import RowWriter, TablesExporter
 from evopolicygym.export.schema import TABLES, columns
 
@@ -24,12 +23,11 @@ class CsvFileWriter(RowWriter):
         super().__init__(path)
         self._names = [column.name for column in columns(TABLES[table])]
         self._file = self.part.open("w", encoding="utf-8", newline="")
-        self._lines = csv.writer(self._file, lineterminator="\n")
-        self._lines.writerow(self._names)
+        self._file.write(csv_line(self._names))
 
     def write(self, row: object) -> None:
         """Write one row."""
-        self._lines.writerow([_field(getattr(row, name)) for name in self._names])
+        self._file.write(csv_line(_field(getattr(row, name)) for name in self._names))
 
     def close(self) -> None:
         """Close the file."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from evopolicygym.core.errors import NodeError
 from evopolicygym.core.rollout import ExecutorInfo, other_code
+from evopolicygym.core.text import shell_word
 from evopolicygym.packs.installation import installed, packs_directory
 from evopolicygym.rollout.arithmetic import PROCESSOR
 
@@ -69,8 +70,8 @@ def check_nodes(name: str, packages: Iterable[str], ours: PackState, nodes: Mapp
     if problems:
         raise NodeError(
             f"{len(problems)} of {len(nodes)} nodes can't play the pack {name!r} as the driver does: "
-            f"{'; '.join(problems)}. Run on each of them: evopolicygym packs install {name}. Nodes that share a file "
-            f"system can share one data directory through XDG_DATA_HOME."
+            f"{'; '.join(problems)}. Run on each of them: evopolicygym packs install {shell_word(name)}. Nodes that "
+            f"share a file system can share one data directory through XDG_DATA_HOME."
         )
 
 

@@ -14,7 +14,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import SCHEMA_VERSION
 from evopolicygym.records import atomic
-from evopolicygym.records.atomic import is_locked, lock_file, write_all
+from evopolicygym.records.atomic import is_locked, lock_file
 from evopolicygym.records.paths import RunPaths, experiment_directory
 from evopolicygym.records.reader import find_runs
 from evopolicygym.records.rollback_guard import check_state_dir_writable
@@ -32,11 +32,11 @@ MAY_GROW = ("environments", "agents", "cross", "repeats")
 
 
 @contextmanager
-def suite_lock(suite: SuiteConfig, shard: Shard | None = None, command: str = "") -> Iterator[tuple[int, ...]]:
+def suite_lock(suite: SuiteConfig, shard: Shard | None = None) -> Iterator[tuple[int, ...]]:
     """Lock a suite or a shard and update its document; yield the descriptors of the locks.
 
-    A shard's ``command`` is written to its lock file, so that gathering can print it if runs are missing. Shards of the
-    same count can be played at the same time. Raises ``RecordError`` if another process holds the lock, ``UsageError``
+    Shards of the same count can be played at the same time; their lock files' names tell gathering how many there are.
+    Raises ``RecordError`` if another process holds the lock, ``UsageError``
     if the stored suite differs or the state directory isn't writable.
     """
     check_state_dir_writable()
@@ -50,8 +50,6 @@ def suite_lock(suite: SuiteConfig, shard: Shard | None = None, command: str = ""
             locks.append(lock_file(directory / shard.lock_file, f"Shard {shard} of the suite in {directory}"))
             stack.callback(os.close, locks[1])
             _refuse_other_shards(directory, shard)
-            os.ftruncate(locks[1], 0)
-            write_all(locks[1], command.encode(), 0)
         _update_document(suite, shard)
         yield tuple(locks)
 

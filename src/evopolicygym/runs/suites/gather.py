@@ -1,12 +1,11 @@
 """Gathering of shards: their runs are verified and copied into one directory, and missing runs are listed.
 
-A run is copied once it is finished and verifies. The shards' directories aren't changed, so that a shard can continue
-and gathering again adds its runs.
+A run is copied once it is finished and all of it verifies, its hidden episodes included. It gets no high-water mark, as
+this user didn't play it: its experiment lists it as gathered, by which the suite continues. The shards' directories
+aren't changed, so that a shard can continue and gathering again adds its runs.
 """
 
 import os
-import re
-import shlex
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
-from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, StorageError, UsageError
-from evopolicygym.core.event import RunOpened
 from evopolicygym.records.atomic import flush_tree, rename
 from evopolicygym.records.experiment import adopt_experiment, identity_of, ledger_of, list_run
 from evopolicygym.records.paths import RunPaths
@@ -39,15 +36,9 @@ from evopolicygym.runs.suites.records import (
     result_of_record,
 )
 from evopolicygym.runs.suites.schedule import Shard, shard_numbers, shards_of_files
-from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan
+from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, load_suite, plan, suite_names
 from evopolicygym.specs.catalog import spec_sha256
 
-MAX_COMMAND_BYTES = 1 << 16
-"""The largest size of a shard's command."""
-PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,=@%+-]+", re.ASCII)
-"""Words that mean nothing to a shell."""
-TRUST = "--trust"
-SHARD_WORD = re.compile(r"--shard[= ]\S+")
 NOT_COPIED = {"lock", "staging"}
 """Files in a run directory that only its process needs."""
 
@@ -60,7 +51,7 @@ class MissingRuns:
     shard: Shard | None
     """None if the number of shards is unknown."""
     command: str
-    """Empty if it is unknown."""
+    """The command that plays them; empty unless the suite is one that ships, as nothing of a shard is trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +99,8 @@ def gather(sources: Sequence[Path], runs: Path) -> GatheredSuite:
                     f"Can't write runs to {target}: {error}. Give another directory: --runs DIR"
                 ) from error
     missing = [item.planned for item in results if item.verdict is not PlannedRunVerdict.FINISHED]
-    return GatheredSuite(target, tuple(results), tuple(_by_shard(missing, planned, directories)), tuple(problems))
+    by_shard = tuple(_by_shard(missing, planned, directories, suite))
+    return GatheredSuite(target, tuple(results), by_shard, tuple(problems))
 
 
 def _suite_directories(source: Path) -> Iterator[Path]:
@@ -148,6 +140,7 @@ def _records_by_run(
     directories: Sequence[Path], planned: Sequence[PlannedRun], identity: str
 ) -> tuple[dict[int, dict[str, RunRecord]], list[str]]:
     """Return the records of each planned run by number and run id, and the problems of other records."""
+    fingerprints = {run.number: spec_sha256(run.config.task.environment) for run in planned}
     numbers = {name: number for number, names in identities_by_run(planned).items() for name in reversed(names)}
     records: dict[int, dict[str, RunRecord]] = {}
     problems: list[str] = []
@@ -162,8 +155,12 @@ def _records_by_run(
         number = next((numbers[name] for name in record_identities(opened) if name in numbers), None)
         if opened.experiment != identity:
             problems.append(f"{root} belongs to another experiment.")
-        elif number is None or not _is_planned_task(planned[number], opened):
+        elif number is None:
             problems.append(f"{root} is not a run of the suite: {opened.task.environment.name}, seed {opened.seed}.")
+        elif spec_sha256(opened.task.environment) != fingerprints[number]:
+            problems.append(
+                f"{root} is not a run of the suite: its task is not the suite's {opened.task.environment.name}."
+            )
         else:
             by_id = records.setdefault(number, {})
             known = by_id.get(opened.run_id)
@@ -172,11 +169,6 @@ def _records_by_run(
             else:
                 by_id[opened.run_id] = record
     return records, problems
-
-
-def _is_planned_task(run: PlannedRun, opened: RunOpened) -> bool:
-    """Return whether a record's task is the planned one, by its recomputed fingerprint and not by its name."""
-    return spec_sha256(opened.task.environment) == spec_sha256(run.config.task.environment)
 
 
 def _gather_run(run: PlannedRun, records: Mapping[str, RunRecord], target: Path) -> PlannedRunResult:
@@ -229,49 +221,35 @@ def _can_be_copied(path: Path) -> bool:
 
 
 def _list_gathered(record: RunRecord) -> None:
-    """List a run among those of its experiment, so that the suite continues.
-
-    It gets no high-water mark: it was not played here, and nothing that it names is trusted because of a copy.
-    """
+    """List a run as gathered, so that the suite continues and no count of its runs lacks it."""
     opened = record.state.opened
     ledger = ledger_of(opened.experiment)
-    if ledger is None or opened.run_id not in ledger.runs:
-        list_run(opened, gathered=record.hashes[-1])
+    last = ledger.gathered.get(opened.run_id) if ledger else None
+    if ledger is None or opened.run_id not in ledger.runs or (last is not None and last not in record.hashes):
+        list_run(opened, record.hashes[-1])
 
 
 def _by_shard(
-    missing: Sequence[PlannedRun], planned: Sequence[PlannedRun], directories: Sequence[Path]
+    missing: Sequence[PlannedRun], planned: Sequence[PlannedRun], directories: Sequence[Path], suite: SuiteConfig
 ) -> Iterator[MissingRuns]:
-    played = {shard: directory for directory in directories for shard in shards_of_files(directory)}
-    counts = {shard.count for shard in played}
+    counts = {shard.count for directory in directories for shard in shards_of_files(directory)}
     if len(counts) != 1:
         if missing:
             yield MissingRuns(tuple(missing), None, "")
         return
     (count,) = counts
-    commands = {shard: _command(directory / shard.lock_file) for shard, directory in played.items()}
-    known = next(filter(None, commands.values()), "")
+    words = _suite_words(suite)
     number_of = {run.number: number for run, number in zip(planned, shard_numbers(planned, count), strict=True)}
     for number in sorted({number_of[run.number] for run in missing}):
         shard = Shard(number, count)
-        command = commands.get(shard) or SHARD_WORD.sub(f"--shard {shard}", known)
+        command = " ".join(map(quote, ["evopolicygym", *words, "--shard", str(shard)])) if words else ""
         yield MissingRuns(tuple(run for run in missing if number_of[run.number] == number), shard, command)
 
 
-def _command(file: Path) -> str:
-    """Return the command that a shard's lock file names; empty if it is not plainly one of a suite.
-
-    The file comes from elsewhere and the command is one to type: no word of it may mean anything to a shell, and it
-    may trust nothing.
-    """
-    try:
-        words = shlex.split(regular_file.read(file, MAX_COMMAND_BYTES).decode(errors="replace"))
-    except (OSError, RecordError, ValueError):
-        return ""
-    is_plain = words[:2] == ["evopolicygym", "suite"] and all(map(PLAIN_WORD.fullmatch, words)) and TRUST not in words
-    return " ".join(words) if is_plain else ""
-
-
-def command_text(words: Sequence[str]) -> str:
-    """Return a command quoted for a shell."""
-    return " ".join(map(quote, ["evopolicygym", *words]))
+def _suite_words(suite: SuiteConfig) -> tuple[str, ...]:
+    """Return the words of the command that plays a suite that ships; none for any other, or with other options."""
+    experiment = suite.common["experiment"]
+    for name in suite_names():
+        if configuration(load_suite(name, {})) == configuration(suite):
+            return "suite", name, *(() if experiment == name else ("--experiment", experiment))
+    return ()

@@ -20,6 +20,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.run import Stage
+from evopolicygym.core.text import shell_word
 from evopolicygym.records.experiment import SECRET_FILE_VARIABLE, accept_secret, check_nonce
 from evopolicygym.records.reader import EXPERIMENT_FILE
 from evopolicygym.runs.preflight import cap_workers
@@ -78,22 +79,20 @@ def play_suite(
     planned: Sequence[PlannedRun],
     observing: Callable[[Mapping[int, PlannedRunResult]], AbstractContextManager[Observer]],
     shard: Shard | None = None,
-    command: str = "",
 ) -> tuple[list[PlannedRunResult], bool]:
     """Play the unfinished runs of a prepared suite or shard; return all results, and whether it was not interrupted.
 
-    ``observing`` gets the results so far by run number, and its context yields the observer. ``command`` plays the same
-    shard again. Raises ``RecordError`` if another process plays the suite or the shard, ``UsageError`` if a shard lacks
-    the shared secret.
+    ``observing`` gets the results so far by run number, and its context yields the observer. Raises ``RecordError`` if
+    another process plays the suite or the shard, ``UsageError`` if a shard lacks the shared secret.
     """
     directory, cores = directory_of(config), sorted(os.sched_getaffinity(0))
     name, log = config.common["experiment"], directory / (shard.log_file if shard else LOG_FILE)
     if not accept_secret(Path(config.common["runs"]), name) and shard and not (directory / EXPERIMENT_FILE).exists():
         raise UsageError(
-            f"Missing secret: shards need a shared secret to play the same cases. Write it once with "
-            f"'evopolicygym suites secret {name} -o FILE', and set {SECRET_FILE_VARIABLE}=FILE for each shard."
+            f"Missing secret: shards need a shared secret to play the same cases. Write it once with 'evopolicygym "
+            f"suites secret {shell_word(name)} -o FILE', and set {SECRET_FILE_VARIABLE}=FILE for each shard."
         )
-    with suite_lock(config, shard, command) as locks:
+    with suite_lock(config, shard) as locks:
         results = find_results(planned, directory)
         waiting = max(1, sum(result.verdict is not PlannedRunVerdict.FINISHED for result in results.values()))
         jobs = min(config.jobs or default_jobs(len(cores) if config.common["executor"] == LOCAL else 1), waiting)

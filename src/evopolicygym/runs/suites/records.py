@@ -2,12 +2,14 @@
 
 A record is matched to a planned run by its content: agent, task, seed and cases. No other list of runs is kept, so a
 killed suite loses none. A record counts only if its high-water mark shows that this user played it on this machine,
-and, once finished, if it verifies. Any other record may have been planted, and its run is played again.
+and, once finished, if it verifies. A finished record of a shard counts if the experiment lists it as gathered. Any
+other record may have been planted, and its run is played again.
 """
 
 import json
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import combinations
@@ -15,15 +17,16 @@ from pathlib import Path
 
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split, SplitSource
-from evopolicygym.core.errors import RecordError
+from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Task
-from evopolicygym.records import experiment, journal, rollback_guard
+from evopolicygym.records import journal, rollback_guard
+from evopolicygym.records.experiment import ledger_of
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
+from evopolicygym.records.reader import RunRecord, experiment_name, find_runs, read_run, record_of
 from evopolicygym.records.run_document import is_current
 from evopolicygym.records.verify import DOCUMENT, findings
 from evopolicygym.runs.suites.suite import PlannedRun
@@ -71,23 +74,27 @@ class PlannedRunResult:
 
 
 def is_own(record: RunRecord) -> bool:
-    """Return whether this user played a run on this machine, and its record verifies if finished."""
+    """Return whether this user played a run on this machine, and its record verifies if finished.
+
+    Also true for a finished run that this user gathered into its experiment's directory, if all of it verifies.
+    """
     root = record.paths.root
-    if not rollback_guard.is_own_run(root) and not _is_gathered(record):
-        return False
+    if not rollback_guard.is_own_run(root):
+        return _is_gathered(record) and all(finding.ok for finding in findings(root))
     if record.state.finished is None:
         return True
     return all(finding.ok or finding.settled_by_replay or finding.name == DOCUMENT for finding in findings(root))
 
 
 def _is_gathered(record: RunRecord) -> bool:
-    """Return whether this very record was gathered from another machine, where it was checked."""
-    opened = record.state.opened
-    try:
-        ledger = experiment.ledger_of(opened.experiment)
-    except RecordError:
+    """Return whether a finished run is listed as gathered by the experiment in whose directory it lies."""
+    opened, root = record.state.opened, record.paths.root
+    if record.state.finished is None or not experiment_name(root, opened.experiment):
         return False
-    return ledger is not None and ledger.gathered.get(opened.run_id) == record.hashes[-1]
+    with suppress(RecordError, UsageError):
+        ledger = ledger_of(opened.experiment)
+        return ledger is not None and ledger.gathered.get(opened.run_id) in record.hashes
+    return False
 
 
 def find_results(

@@ -26,6 +26,7 @@ from evopolicygym.core.options import (
 )
 from evopolicygym.core.pack import Challenge, Headroom, Pack, PackTask
 from evopolicygym.core.task import Anchor
+from evopolicygym.core.text import shell_word
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.packs.installation import needed
 from evopolicygym.runs.config import (
@@ -362,7 +363,7 @@ def _is_missing(pack: Pack) -> bool:
 def _how_to_install(pack: Pack) -> str:
     if pack.is_beside_us:
         return f"pip install 'evopolicygym[{pack.extra}]'"
-    return f"evopolicygym packs install {pack.asked_by}   ({pack.size_mb} MB)"
+    return f"evopolicygym packs install {shell_word(pack.asked_by)}   ({pack.size_mb} MB)"
 
 
 def _has_spec(name: str) -> bool:

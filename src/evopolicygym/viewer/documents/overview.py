@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
-from shlex import quote
 from threading import Lock
 from typing import Any
 
@@ -19,7 +18,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run_summary import SubmissionSummary
 from evopolicygym.core.score import best_so_far
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.text import without_directories
+from evopolicygym.core.text import shell_word, without_directories
 from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.checked import CheckedRun
 from evopolicygym.records.labels import RunLabels, labels_path, read_labels
@@ -67,7 +66,7 @@ class RunPlace:
             written = datetime.fromtimestamp(self.paths.journal.lstat().st_mtime, UTC).isoformat(timespec="seconds")
         except OSError:
             written = None
-        command = f"evopolicygym resume {quote(shown(self.given or self.shown))}" if written else ""
+        command = f"evopolicygym resume {shell_word(self.given or self.shown)}" if written else ""
         return {"is_played": self.is_played, "last_activity": written, "resume": command}
 
 

@@ -44,11 +44,13 @@ async function pixels(drawing, text) {
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
-// A text that begins as a formula does is not to be calculated by who opens the table.
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+
+// A text that begins as a formula does gets an apostrophe unless it is a number, as in all our CSVs (csv_text in core/text.py).
 export function csv(rows) {
   const cell = (value) => {
     const text = written(value);
-    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !NUMBER.test(text) ? `'${text}` : text;
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   return rows.map((row) => `${row.map(cell).join(",")}\n`).join("");

@@ -14,7 +14,7 @@ from evopolicygym.cli.output import out, print_json, print_text
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.task import EnvironmentSpec
-from evopolicygym.core.text import number
+from evopolicygym.core.text import number, shell_word
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.specs.catalog import load, names
 from evopolicygym.specs.pack_catalog import readable
@@ -152,8 +152,8 @@ def add(
         out().print(Text(f"to write   {', '.join(spec.to_write)}"), soft_wrap=True)
     if spec.to_check:
         out().print(Text(f"guessed    {'; '.join(spec.to_check)}"), soft_wrap=True)
-    out().print(Text(f"to check   evopolicygym check environment {file}"), soft_wrap=True)
-    out().print(Text(f"next       evopolicygym anchors {file}"), soft_wrap=True)
+    out().print(Text(f"to check   evopolicygym check environment {shell_word(file)}"), soft_wrap=True)
+    out().print(Text(f"next       evopolicygym anchors {shell_word(file)}"), soft_wrap=True)
 
 
 def _parse_argument(text: str) -> tuple[str, Any]:

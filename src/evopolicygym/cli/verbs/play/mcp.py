@@ -110,7 +110,7 @@ def _serve_task(task: str, workspace: Path, runs: Path, words: Iterable[str]) ->
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         serving = subprocess.Popen(
-            [sys.executable, "-m", "evopolicygym", "serve", *arguments, "--workspace", str(workspace), "--quiet"],
+            [sys.executable, "-P", "-m", "evopolicygym", "serve", *arguments, "--workspace", str(workspace), "--quiet"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -15,6 +15,7 @@ from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_table
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack, PackTask
+from evopolicygym.core.text import shell_word
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.packs.installation import installed
 from evopolicygym.specs.catalog import SUFFIX
@@ -96,7 +97,11 @@ def install(names: Names) -> None:
     packs = [load(name) for name in names]
     install_packs(packs)
     for pack in packs:
-        then = f"packs check {pack.file}" if pack.file else f"run {pack.tasks[0].id} --agent random --budget 4"
+        then = (
+            f"packs check {shell_word(pack.file)}"
+            if pack.file
+            else f"run {shell_word(pack.tasks[0].id)} --agent random --budget 4"
+        )
         out().print(Text(f"next  evopolicygym {then}"), soft_wrap=True)
 
 

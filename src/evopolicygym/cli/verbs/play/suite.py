@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -37,11 +36,11 @@ from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_t
 from evopolicygym.cli.tables import show_estimate
 from evopolicygym.cli.verbs.play.packs import install_packs
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, nest_options
+from evopolicygym.core.text import shell_word
 from evopolicygym.records.experiment import REVEALED_FILE
 from evopolicygym.runs.config import parse_duration
 from evopolicygym.runs.expected_use import estimate_suite, load_played_runs, refuse_over_limits
 from evopolicygym.runs.suites.document import directory_of
-from evopolicygym.runs.suites.gather import command_text
 from evopolicygym.runs.suites.play import Observer, Update, play_suite, prepare_suite
 from evopolicygym.runs.suites.records import PlannedRunResult, find_results
 from evopolicygym.runs.suites.schedule import Shard
@@ -164,7 +163,7 @@ def suite(
             yield observe
 
     with interruptible():
-        results, was_completed = play_suite(suite_config, planned, observing, part, command_text(sys.argv[1:]))
+        results, was_completed = play_suite(suite_config, planned, observing, part)
     _show_end(results, directory, verbosity, part, as_json=as_json)
     if not was_completed:
         print_error("interrupted; nothing is lost. The same command continues.")
@@ -204,7 +203,7 @@ def _show_end(
         out().print(failures(results))
     if verbosity is not Verbosity.QUIET:
         verb = "suites gather" if shard else "leaderboard"
-        out().print(Text(f"next    evopolicygym {verb} {quote(str(directory))}", style="dim"), soft_wrap=True)
+        out().print(Text(f"next    evopolicygym {verb} {shell_word(directory)}", style="dim"), soft_wrap=True)
 
 
 def _as_json(results: Sequence[PlannedRunResult]) -> list[dict[str, Any]]:

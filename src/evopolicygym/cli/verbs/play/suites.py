@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +17,10 @@ from evopolicygym.core.errors import StorageError
 from evopolicygym.core.pack import Headroom
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.task import Anchor
-from evopolicygym.core.text import counted, plus_minus
+from evopolicygym.core.text import counted, plus_minus, shell_word
 from evopolicygym.records.experiment import publish_identity, share_secret
 from evopolicygym.runs.suites.cross import format_level
-from evopolicygym.runs.suites.gather import GatheredSuite
+from evopolicygym.runs.suites.gather import GatheredSuite, MissingRuns
 from evopolicygym.runs.suites.gather import gather as gather_shards
 from evopolicygym.runs.suites.records import PlannedRunVerdict
 from evopolicygym.runs.suites.suite import SuiteConfig, SuiteTask, load_suite, suite_names, suite_task
@@ -168,9 +167,17 @@ def _show_gathered(gathered: GatheredSuite) -> None:
         more = f"; and {len(part.runs) - MOST_NAMED} more" if len(part.runs) > MOST_NAMED else ""
         named = "; ".join(map(str, part.runs[:MOST_NAMED]))
         out().print(Text(f"missing{whose}: {counted(len(part.runs), 'run')}: {named}{more}", "yellow"), soft_wrap=True)
-        out().print(Text(f"    {part.command or 'the same command plays them'}", "dim"), soft_wrap=True)
+        out().print(Text(f"    {_how_to_play(part)}", "dim"), soft_wrap=True)
     if gathered.ok:
-        out().print(Text(f"next    evopolicygym leaderboard {quote(str(gathered.directory))}", "dim"), soft_wrap=True)
+        out().print(Text(f"next    evopolicygym leaderboard {shell_word(gathered.directory)}", "dim"), soft_wrap=True)
+
+
+def _how_to_play(part: MissingRuns) -> str:
+    """Return the command of a suite that ships, or how to continue: no text of a shard is a command."""
+    if part.command:
+        return part.command
+    option = f", with --shard {part.shard}" if part.shard else ""
+    return f"continue with the command that began it{option}"
 
 
 def _document(name: str, suite: SuiteConfig, known: Mapping[str, SuiteTask]) -> dict[str, Any]:

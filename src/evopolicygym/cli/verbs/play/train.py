@@ -17,7 +17,7 @@ from evopolicygym.baselines.training import train as learn
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import complete_environment
 from evopolicygym.cli.output import err, out, print_json
-from evopolicygym.core.text import number
+from evopolicygym.core.text import number, shell_word
 from evopolicygym.specs import catalog
 
 EXAMPLES = """
@@ -87,12 +87,12 @@ def _show_progress(title: str, *, quiet: bool) -> "Iterator[Callable[[TrainingPr
 def _print(document: dict[str, Any], directory: Path) -> None:
     first, last = (number(document[f"mean_return_of_{which}_episodes"]) for which in ("first", "last"))
     played = f"{document['episodes']:,} episodes, {document['steps']:,} steps, {document['updates']:,} updates"
-    agent_options = f"--agent policy --option project={directory} --model '{document['label']}'"
+    agent_options = f"--agent policy --option project={shell_word(directory)} --model {shell_word(document['label'])}"
     lines = (
         f"{document['label']}: {played}, {document['processor_seconds']} s of processor time",
         f"mean return of the first episodes {first}, of the last {last}",
         f"policy: {directory}",
-        f"score it: evopolicygym run {document['environment']} {agent_options} --budget 1 --validation 1",
+        f"score it: evopolicygym run {shell_word(document['environment'])} {agent_options} --budget 1 --validation 1",
     )
     for line in lines:
         out().print(Text(line), soft_wrap=True)
