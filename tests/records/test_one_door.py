@@ -15,9 +15,11 @@ from test_verify_forged import changed, forge
 
 import evopolicygym
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.task import Success, SuccessRule
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.preflight import import_for_record
 from played_runs import PlayedRun
+from release_run import write_release
 from shell import Shell
 
 MANY = ("leaderboard", "diagnose", "audit", "export", "report", "bundle", "post-hoc")
@@ -135,6 +137,19 @@ def test_each_verb_says_the_same_of_a_record(
     assert found == expected
 
 
+def test_each_verb_says_the_same_of_a_record_of_the_release(shell: Shell, tmp_path: Path) -> None:
+    """A record of the paper's release is shown, diagnosed, ranked and exported; nothing of it is verified or played."""
+    root = write_release(tmp_path / "released")
+    found = {}
+    for verb in (*MANY, "show", "verify", "resume"):
+        left = shell(*(command(verb, root, tmp_path / verb) if verb in MANY else [verb, root]))
+        found[verb] = left.code
+        assert "Traceback" not in left.err
+
+    played = {"bundle": 2, "post-hoc": 2, "resume": 2}
+    assert found == dict.fromkeys(found, WHOLE) | played | {"verify": 1}
+
+
 @pytest.mark.parametrize("state", [older, newer, unreadable, cut, ghost, empty], ids=lambda state: state.__name__)
 def test_one_bad_record_stops_nothing_else(
     state: Callable[[RunPaths], None], run: RunPaths, shell: Shell, tmp_path: Path
@@ -149,10 +164,20 @@ def test_one_bad_record_stops_nothing_else(
         assert bad.root.name in (left.err + left.out).replace("\n", ""), verb
 
 
-def test_rules_are_not_taken_from_the_accused(run: RunPaths) -> None:
-    """A record of another step limit, with the shipped fingerprint and a chain that fits, is not ranked."""
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_steps": 50},
+        {"success": Success(SuccessRule.TERMINATED)},
+        {"arguments": {"sutton_barto_reward": True}},
+        {"objective": "do nothing"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_rules_are_not_taken_from_the_accused(run: RunPaths, changes: dict[str, Any]) -> None:
+    """A record of other rules, with the shipped fingerprint and a chain that fits, is not ranked."""
     opened = evopolicygym.load_run(run.root)
-    environment = replace(read_opened(run).task.environment, max_steps=50)
+    environment = replace(read_opened(run).task.environment, **changes)
     forge(run, changed(run, RunOpened, task=replace(read_opened(run).task, environment=environment)))
     found = evopolicygym.verify(run.root)
     board = evopolicygym.leaderboard(run.root.parents[2], published=["anchors"])

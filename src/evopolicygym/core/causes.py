@@ -1,0 +1,112 @@
+"""Whose failure it is: the one table of causes, and what follows from each.
+
+Every door hands its facts to ``cause_of`` and acts by ``RULES``; none decides by itself. Recognising what a model
+server's answer means is the model proxy's part (``model_proxy/failures.py``); what follows from it is decided here.
+"""
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Cause(StrEnum):
+    """Whose failure it is."""
+
+    POLICY = "policy"
+    """The policy raises, is too slow by its own processor time, or answers with something that is not an action."""
+    MACHINE = "machine"
+    """A process ends by a signal that was not sent here; memory, descriptors, threads or disk run out; anything before
+    a policy's first line."""
+    MODEL_SERVER = "model server"
+    """The model's server answers with an error, hangs, breaks off, or has no money, room or such model."""
+    REQUEST = "request"
+    """A request to the model's server that can never succeed, such as a conversation longer than its context."""
+    AGENT = "agent"
+    """The agent's program ends by itself, with or without an error."""
+    ENVIRONMENT = "environment"
+    """The simulator fails on a valid action."""
+
+
+class Outcome(StrEnum):
+    """What a failure leads to."""
+
+    EPISODE_FAILS = "the episode fails"
+    """It is charged, and the anchor policy plays it to its end."""
+    RUN_STOPS = "the run stops"
+    """Nothing is scored or charged; the run can be resumed (exit code 4)."""
+    RUN_PAUSES = "the run pauses"
+    """The turn doesn't count; the run can be resumed (exit code 5)."""
+    TURN_IS_OVER = "the turn is over"
+    """What was submitted counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What follows from a cause."""
+
+    outcome: Outcome
+    attempts: int = 1
+    """How often it is tried in all before the outcome, uncharged; the model's server is asked again by the client."""
+
+
+RULES: Mapping[Cause, Rule] = {
+    Cause.POLICY: Rule(Outcome.EPISODE_FAILS),
+    Cause.MACHINE: Rule(Outcome.RUN_STOPS, attempts=2),
+    Cause.MODEL_SERVER: Rule(Outcome.RUN_PAUSES),
+    Cause.REQUEST: Rule(Outcome.TURN_IS_OVER),
+    Cause.AGENT: Rule(Outcome.TURN_IS_OVER),
+    Cause.ENVIRONMENT: Rule(Outcome.RUN_STOPS, attempts=2),
+}
+"""What follows from each cause. A machine's failure of an agent's program pauses the run (``outcome_of``)."""
+
+
+class Part(StrEnum):
+    """A process that can fail."""
+
+    POLICY = "policy"
+    AGENT = "agent"
+    SIMULATOR = "simulator"
+
+
+FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+"""Signals that end a process on somebody's order; the others are faults of the program itself. A policy can't send
+these to itself where the system's call filter is on (``sandbox/seccomp.py``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known of a process that failed."""
+
+    part: Part
+    signal: int = 0
+    """The signal that ended it; 0 if it ended by itself or still runs."""
+    sent_here: bool = False
+    """Whether this program sent the signal."""
+    shortage: str = ""
+    """What the machine ran out of: ``memory``, ``descriptors``, ``threads``, ``disk``; empty if nothing. A policy or an
+    agent's program that exceeds a limit of its own is not short of anything."""
+    before_first_line: bool = False
+    """Whether no line of the policy, or of the agent's program, had run."""
+
+
+def cause_of(failure: Failure) -> Cause:
+    """Return whose failure it is that a process failed."""
+    killed = failure.signal in FROM_OUTSIDE and not failure.sent_here
+    if killed or failure.shortage or failure.before_first_line:
+        return Cause.MACHINE
+    match failure.part:
+        case Part.POLICY:
+            return Cause.POLICY
+        case Part.AGENT:
+            return Cause.AGENT
+        case _:
+            return Cause.ENVIRONMENT
+
+
+def outcome_of(failure: Failure) -> Outcome:
+    """Return what a process's failure leads to, after the attempts of its rule."""
+    cause = cause_of(failure)
+    if cause is Cause.MACHINE and failure.part is Part.AGENT:
+        return Outcome.RUN_PAUSES
+    return RULES[cause].outcome
