@@ -58,22 +58,17 @@ class JumpingClock:
 @pytest.mark.parametrize(
     ("status", "end"),
     [
-        (0, AgentEnd.UNAVAILABLE), (500, AgentEnd.UNAVAILABLE), (529, AgentEnd.UNAVAILABLE),
+        (500, AgentEnd.UNAVAILABLE), (529, AgentEnd.UNAVAILABLE), (404, AgentEnd.UNAVAILABLE),
         (401, AgentEnd.UNAUTHORIZED), (403, AgentEnd.UNAUTHORIZED),
-        (429, AgentEnd.LIMITED), (402, AgentEnd.LIMITED), (400, AgentEnd.GAVE_UP),
+        (429, AgentEnd.LIMITED), (402, AgentEnd.LIMITED), (413, AgentEnd.CONTEXT_EXCEEDED),
     ],
 )  # fmt: skip
-def test_how_a_model_fails(status: int, end: AgentEnd, tmp_path: Path) -> None:
+def test_how_a_model_fails(status: int, end: AgentEnd, run: OpenRun, model: ScriptedModel) -> None:
     """The end of a tool whose model's server only fails is told apart by how that fails."""
-    listener = tool.Listener(Codex(), tmp_path / "conversation.json")
-    for ended in (
-        program.ProgramEnd({}, code=1),
-        program.ProgramEnd({}, stop_reason="quiet"),
-        program.ProgramEnd({}, code=0),
-    ):
-        found, message = tool._turn_end(ended, status, listener, tmp_path / "log", submitted=False, spent=False)
+    model.replies = [Reply("no", status)] * 2
+    ended = turn(run, model, "ask(); sys.exit(1)")
 
-        assert (found, str(status or "HTTP") in message) == (end, True)
+    assert (ended.end, str(status) in ended.message) == (end, True)
 
 
 def test_model_that_fails_for_ever(run: OpenRun, model: ScriptedModel) -> None:

@@ -9,7 +9,6 @@ import pytest
 import neutral_models
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.neutral_harness import model_client
-from evopolicygym.agents.kit.neutral_harness.model_client import OK
 from evopolicygym.agents.kit.scripted_model.server import Reply, ScriptedModel
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.errors import AgentError
@@ -43,14 +42,13 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_what_passes_is_tried_again(new_run: RunMaker) -> None:
-    """A fault that may pass is no end of the turn; it is counted as failed where no whole answer came."""
+    """A fault that may pass is no end of the turn, and is counted as failed."""
     with ScriptedModel() as model:
         ended = turn(new_run(), model, *[reply for fault in PASSING for reply in (fault, fault, ONE)])
         seen = told(model)
 
     assert (ended.end, seen) == (AgentEnd.FINISHED, ["one\n[exit code 0]"] * len(PASSING))
-    broken = sum(fault.status != OK or fault.cut for fault in PASSING)
-    assert (ended.usage["requests"], ended.usage["failed"]) == (3 * len(PASSING) + 3, 2 * broken)
+    assert (ended.usage["requests"], ended.usage["failed"]) == (3 * len(PASSING) + 3, 2 * len(PASSING))
 
 
 def test_pauses_between_tries(new_run: RunMaker, pauses: list[float]) -> None:
@@ -62,31 +60,48 @@ def test_pauses_between_tries(new_run: RunMaker, pauses: list[float]) -> None:
 
 
 def test_endless_faults_end_a_turn(new_run: RunMaker) -> None:
-    """A server that stays broken pauses the run, with its usage; before any work, the agent can't start."""
+    """A server that stays broken pauses the run, with its usage, whether it had answered before or not."""
     with ScriptedModel() as model:
         ended = turn(new_run("begun"), model, ONE, *[Reply(status=500)] * model_client.TRIES)
         begun = len(model.asked)
-        with pytest.raises(AgentError, match=rf"{model_client.TRIES} .*500"):
-            turn(new_run("never"), model, *[Reply(status=500)] * model_client.TRIES)
+        never = turn(new_run("never"), model, *[Reply(status=500)] * model_client.TRIES)
 
     assert begun == 1 + model_client.TRIES
+    assert (never.end, f"{model_client.TRIES} times" in never.message) == (AgentEnd.UNAVAILABLE, True)
     assert (ended.end, ended.usage["generations"], ended.usage["failed"]) == (AgentEnd.UNAVAILABLE, 9, 8)
 
 
 def test_a_pause_that_is_too_long(new_run: RunMaker) -> None:
     """A server that asks for a longer pause than there is patience is given up at once."""
-    with ScriptedModel() as model, pytest.raises(AgentError, match="429"):
-        turn(new_run(), model, Reply(status=429, headers={"retry-after": "86400"}))
+    with ScriptedModel() as model:
+        ended = turn(new_run(), model, Reply(status=429, headers={"retry-after": "86400"}))
+
+    assert (ended.end, len(model.asked)) == (AgentEnd.LIMITED, 1)
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
-def test_refusals_are_not_tried_again(status: int, new_run: RunMaker) -> None:
-    """A key or a model that isn't taken ends the turn at once, with what to look at; an echoed key is not told."""
-    with ScriptedModel() as model, pytest.raises(AgentError, match=rf"{status}.*--model") as raised:
-        turn(new_run(), model, Reply(status=status, text=f"Incorrect API key provided: {REAL_KEY}"))
+@pytest.mark.parametrize(
+    ("status", "end"), [(401, AgentEnd.UNAUTHORIZED), (403, AgentEnd.UNAUTHORIZED), (404, AgentEnd.UNAVAILABLE)]
+)
+def test_refusals_are_not_tried_again(status: int, end: AgentEnd, new_run: RunMaker) -> None:
+    """A key or a model that isn't taken pauses the run at once, with what to look at; an echoed key is not told."""
+    with ScriptedModel() as model:
+        ended = turn(new_run(), model, Reply(status=status, text=f"It is not taken: {REAL_KEY}"))
 
-    assert len(model.asked) == 1
-    assert REAL_KEY not in str(raised.value)
+    assert (ended.end, len(model.asked)) == (end, 1)
+    assert (f"{status}" in ended.message, "--model" in ended.message) == (True, True)
+    assert REAL_KEY not in ended.message
+
+
+def test_a_request_that_is_at_fault_by_the_server_s_word(new_run: RunMaker) -> None:
+    """An invalid request is the agent's where the server says so, and pauses the run where it says nothing."""
+    words = json.dumps({"error": {"type": "invalid_request_error", "message": "temperature: must be below 2"}}).encode()
+    with ScriptedModel() as model:
+        invalid = turn(new_run("invalid"), model, ONE, Reply(status=400, raw=words))
+        unclear = turn(new_run("unclear"), model, ONE, Reply(status=400, raw=b"Bad Request"))
+        with pytest.raises(AgentError, match="temperature"):  # it never worked, so that nothing is scored
+            turn(new_run("never"), model, Reply(status=400, raw=words))
+
+    assert (invalid.end, unclear.end) == (AgentEnd.CRASHED, AgentEnd.UNAVAILABLE)
 
 
 def test_an_echoed_key_is_not_kept(new_run: RunMaker) -> None:
@@ -117,11 +132,11 @@ def test_a_spent_account_is_not_tried_again(new_run: RunMaker) -> None:
     ],
 )
 def test_a_conversation_that_is_too_long(wire: ApiFormat, words: str, new_run: RunMaker) -> None:
-    """A conversation that outgrows the model ends the turn as finished, and that is told."""
+    """A conversation that outgrows the model ends the turn at once, and that is told."""
     with ScriptedModel() as model:
         ended = turn(new_run(), model, calling(wire, "true"), Reply(status=400, text=words), wire=wire)
 
-    assert (ended.end, bool(ended.message)) == (AgentEnd.FINISHED, True)
+    assert (ended.end, bool(ended.message)) == (AgentEnd.CONTEXT_EXCEEDED, True)
 
 
 def test_stop_while_the_model_hangs(new_run: RunMaker) -> None:

@@ -115,7 +115,9 @@ def test_cached_input_has_several_names(fields: dict[str, object], cached: int |
 def test_usage_beside_a_choice() -> None:
     """Usage within the last choice of a stream counts too."""
     meter = AnswerMeter(ApiFormat.CHAT, STREAM)
-    meter.feed(b'data: {"choices": [{"usage": {"prompt_tokens": 1, "completion_tokens": 2}}]}\n\n')
+    meter.feed(
+        b'data: {"choices": [{"finish_reason": "stop", "usage": {"prompt_tokens": 1, "completion_tokens": 2}}]}\n\n'
+    )
 
     assert meter.finish(whole=True) == Usage(1, None, None, 2)
 

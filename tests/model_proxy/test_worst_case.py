@@ -21,7 +21,9 @@ from evopolicygym.model_proxy.worst_case import (
     IMAGE_TOKENS,
     LEAST_OUTPUT,
     SERVER_TOKENS,
+    InputBounds,
     priced_headers,
+    text_tokens,
     with_output,
     worst_case,
 )
@@ -85,9 +87,14 @@ def limited(directory: Path, max_cost: float, **changes: Any) -> Any:
     return open_door(directory, max_cost=max_cost, price=PRICE, **changes)
 
 
-def most(n_bytes: int, output: int) -> float:
+def most(tokens: int, output: int) -> float:
     """Return the US dollars that a request costs at most."""
-    return ((n_bytes + SERVER_TOKENS) * 2 + output * 100) / 1_000_000
+    return ((tokens + SERVER_TOKENS) * 2 + output * 100) / 1_000_000
+
+
+def most_of(body: Json, output: int) -> float:
+    """Return the US dollars that the first request of a chat costs at most."""
+    return (InputBounds().bound(ApiFormat.CHAT, body)[0] * 2 + output * 100) / 1_000_000
 
 
 def sent(door: OpenDoor) -> list[Json]:
@@ -143,14 +150,14 @@ def test_the_field_that_a_server_heeds() -> None:
         body = {"messages": [], "max_tokens": 70, "max_completion_tokens": 50}
         worst = worst_case(ApiFormat.CHAT, "/v1/chat/completions", body, 100)
 
-        assert worst == Usage(input=100 + SERVER_TOKENS, output=50)
+        assert worst == Usage(input=100, output=50)
         assert with_output(ApiFormat.CHAT, body, 50, base_url)
         assert body == {"messages": [], name: 50}
         assert not with_output(ApiFormat.CHAT, body, 50, base_url)
 
 
 def test_an_image_counts_whatever_its_bytes() -> None:
-    """An image is taken at the most that servers count for one; other bytes are a token each."""
+    """An image is taken at the most that servers count for one."""
     for block in (
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 4000}},
         {
@@ -159,9 +166,9 @@ def test_an_image_counts_whatever_its_bytes() -> None:
         },
     ):
         body = {"max_tokens": 5, "messages": [{"role": "user", "content": [block]}]}
-        worst = worst_case(ApiFormat.MESSAGES, "/v1/messages", body, 5000)
+        bound, _ = InputBounds().bound(ApiFormat.MESSAGES, body)
 
-        assert worst == Usage(input=5000 - 4000 + IMAGE_TOKENS + SERVER_TOKENS, output=5)
+        assert IMAGE_TOKENS + SERVER_TOKENS < bound < IMAGE_TOKENS + SERVER_TOKENS + 150
 
 
 def test_a_request_that_is_too_dear_is_not_sent(tmp_path: Path) -> None:
@@ -199,9 +206,7 @@ def test_what_was_not_told_counts_at_its_worst(reply: Reply, tmp_path: Path) -> 
         usage = door.door.usage()
 
         assert (usage.cost, usage.unknown) == (0, 1)
-        assert usage.assumed_cost == pytest.approx(
-            most(len(json.dumps(SPOKEN[ApiFormat.CHAT].body | {"max_tokens": 2000})), 2000)
-        )
+        assert usage.assumed_cost == pytest.approx(most_of(SPOKEN[ApiFormat.CHAT].body, 2000))
 
 
 def test_who_leaves_pays_the_worst(tmp_path: Path) -> None:
@@ -217,7 +222,7 @@ def test_who_leaves_pays_the_worst(tmp_path: Path) -> None:
         assert door.model.left.wait(60)
         door.door.close()
 
-        assert door.door.usage().assumed_cost == pytest.approx(most(len(body), 2000))
+        assert door.door.usage().assumed_cost == pytest.approx(most_of(SPOKEN[ApiFormat.CHAT].body, 2000))
 
 
 def test_the_servers_figure_takes_the_place_of_the_worst(tmp_path: Path) -> None:
@@ -261,3 +266,96 @@ def test_betas_that_may_change_a_price_are_left_out() -> None:
     asked = [(b"anthropic-beta", b"claude-code-20250219, context-1m-2025-08-07,fast-mode-2026-02-01"), (b"a", b"b")]
 
     assert priced_headers(asked) == [(b"anthropic-beta", b"claude-code-20250219"), (b"a", b"b")]
+
+
+# How closely requests are bounded
+
+
+def conversation(n_turns: int, sentence: str = "The pole falls to the left, so push left. ") -> list[Json]:
+    """Return the messages of so many turns, which end with the user's."""
+    told = [
+        message
+        for turn in range(n_turns)
+        for message in (
+            {"role": "user", "content": f"{turn}: " + sentence * 20},
+            {"role": "assistant", "content": f"{turn}: " + sentence * 5},
+        )
+    ]
+    return told[:-1]
+
+
+@pytest.mark.parametrize("wire", [ApiFormat.CHAT, ApiFormat.MESSAGES, ApiFormat.RESPONSES])
+def test_what_a_conversation_took_is_known_when_it_goes_on(wire: ApiFormat) -> None:
+    """Of a conversation that goes on, the text that was added is bounded, and the model's answer by its tokens."""
+    name = "input" if wire is ApiFormat.RESPONSES else "messages"
+    bounds, tools = InputBounds(), [{"name": "bash", "description": "Run a command. " * 500}]
+    first, digest = bounds.bound(wire, {name: conversation(1), "tools": tools, BOUND[wire]: 1})
+    bounds.remember(digest, first, Usage(2000, 0, 0, 100))
+    going_on, _ = bounds.bound(wire, {name: conversation(2), "tools": tools, BOUND[wire]: 9, "stream": True})
+    alone, _ = InputBounds().bound(wire, {name: conversation(2)[2:]})
+    other, _ = bounds.bound(wire, {name: conversation(2)[1:], "tools": tools})
+
+    assert first > 3000
+    assert 2000 + 100 < going_on < 2000 + 100 + alone
+    assert other > first
+
+
+def test_marks_for_a_cache_are_no_other_conversation() -> None:
+    """A mark that moves to the last message leaves those before as they were."""
+    bounds = InputBounds()
+    block = {"type": "text", "text": "Begin. " * 1000, "cache_control": {"type": "ephemeral"}}
+    bound, digest = bounds.bound(ApiFormat.MESSAGES, {"messages": [{"role": "user", "content": [block]}]})
+    bounds.remember(digest, bound, Usage(1500, 0, 1400, 10))
+    before = {"role": "user", "content": [{"type": "text", "text": "Begin. " * 1000}]}
+    more = [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": [{**block, "text": "Go on."}]}]
+
+    assert 1500 < bounds.bound(ApiFormat.MESSAGES, {"messages": [before, *more]})[0] < 1620
+
+
+def test_a_model_of_small_tokens_widens_the_bounds() -> None:
+    """Once a request took more than its bound, those of other conversations are as much larger."""
+    bounds = InputBounds()
+    bound, digest = bounds.bound(ApiFormat.CHAT, {"messages": [{"role": "user", "content": "a b " * 5000}]})
+    other = {"messages": [{"role": "user", "content": "c d " * 5000}]}
+    before, _ = bounds.bound(ApiFormat.CHAT, other)
+    bounds.remember(digest, bound, Usage(3 * bound, 0, 0, 1))
+
+    assert bounds.bound(ApiFormat.CHAT, other)[0] > 2.5 * before
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("The quick brown fox jumps over the lazy dog. " * 100, 1000, 2700),
+        ("def act(self, obs):\n    return 0 if obs[2] < 0 else 1\n" * 100, 2000, 3600),
+        ("aGVsbG8gd29ybGQsIHRoaXMgaXMgYmFzZTY0" * 100, 2200, 3600),
+        ("0123456789" * 100, 1000, 1000),
+        ("日本語" * 100, 300, 900),
+        (" " * 1600, 1, 101),
+    ],
+)
+def test_the_bound_of_a_text(text: str, least: int, most: int) -> None:
+    """Texts of each kind are bounded above what tokenisers make of them, and well below their bytes."""
+    assert least <= text_tokens(text) <= most
+
+
+def test_a_run_comes_close_to_its_limit(tmp_path: Path) -> None:
+    """A conversation with a long beginning spends nine tenths of its limit and never more, and says what came next."""
+    start = "You are a careful engineer. " * 1500
+    with open_door(tmp_path, max_cost=0.15, price=replace(PRICE, rates=Rates(1.25, 10.0))) as door:
+        messages: list[Json] = [{"role": "system", "content": start}]
+        tokens = 8000
+        for turn in range(100):
+            messages.append({"role": "user", "content": f"Step {turn}: what now?"})
+            tokens += 60
+            usage = {"prompt_tokens": tokens, "completion_tokens": 40, "total_tokens": tokens + 40}
+            message = {"role": "assistant", "content": f"Do {turn}."}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            door.model.replies = [Reply(raw=json.dumps({"choices": [choice], "usage": usage}).encode())]
+            if door.ask(ApiFormat.CHAT, messages=messages).status_code != 200:
+                break
+            messages.append(message)
+        spent, said = door.door.usage().cost or 0.0, door.door.spent()
+
+    assert 0.9 * 0.15 < spent <= 0.15
+    assert (f"{spent:.3g} of 0.15 USD spent" in said, "could cost up to" in said) == (True, True)

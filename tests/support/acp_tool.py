@@ -74,7 +74,8 @@ def ask() -> None:
     headers = {"Authorization": "Bearer " + environ["OPENAI_API_KEY"], "Content-Type": "application/json"}
     request = urllib.request.Request(environ["OPENAI_BASE_URL"] + "/chat/completions", body.encode(), headers)  # noqa: S310 - the proxy's
     with urllib.request.urlopen(request) as answer:  # noqa: S310 - as above
-        answer.read()
+        if b'"error"' in answer.read():
+            raise RuntimeError("the model failed")
 
 
 def submit(case: int) -> None:

@@ -27,8 +27,7 @@ def ask():
     request = urllib.request.Request(address + "/responses", b'{"model": "scripted", "input": "What now?"}', key)
     try:
         with urllib.request.urlopen(request) as answer:
-            answer.read()
-            return answer.status
+            return 500 if b'"error"' in answer.read() else answer.status
     except urllib.error.HTTPError as error:
         return error.code
 

@@ -117,6 +117,8 @@ class AgentEnd(StrEnum):
     """Its model's server didn't accept the key."""
     UNAVAILABLE = "unavailable"
     """Its model's server failed repeatedly or didn't answer."""
+    CONTEXT_EXCEEDED = "context_exceeded"
+    """Its conversation became longer than its model's context."""
     ALLOWANCE_SPENT = "allowance_spent"
     """It was ended because a limit set by the user was reached."""
 
@@ -319,6 +321,8 @@ class Workspace:
     left: Allowance = field(default_factory=Allowance)
     """What is left of the allowance. The agent enforces cost and tokens through its model proxy; the run enforces
     time and turns."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """The whole allowance of the run."""
     price: PriceSnapshot | None = None
     """The price of its model, if known."""
     simulators: tuple[str, ...] = ()
@@ -363,6 +367,8 @@ class Turn:
     """What the agent's sandbox enforced, by name; empty for built-in agents without a program."""
     tool_usage: Mapping[str, float] = field(default_factory=dict)
     """Usage as reported by the agent's own tool; empty if it reports none."""
+    waiting_s: float = 0.0
+    """Seconds for which a request to its model had waited when it was stopped; 0 if none was under way."""
 
 
 class Agent(Protocol):

@@ -4,12 +4,14 @@ import asyncio
 import json
 import logging
 import time
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from evopolicygym.core.text import now
+from evopolicygym.model_proxy.failures import Trouble
 from evopolicygym.model_proxy.formats import Headers, ModelRequestRefused, error_body, presented_keys
 from evopolicygym.model_proxy.forward import CLIENT_LEFT, Exchange, Forwarder
 from evopolicygym.model_proxy.ledger import RESERVED, Ledger, ModelLog, log_line
@@ -25,12 +27,11 @@ from evopolicygym.model_proxy.request import (
 )
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import NAME_LENGTH, Usage
-from evopolicygym.model_proxy.worst_case import priced_headers, with_output, worst_case
+from evopolicygym.model_proxy.worst_case import InputBounds, priced_headers, with_output, worst_case
 from evopolicygym.serving import http_server
 from evopolicygym.serving.http_server import BodyMemory, BodyRefused, BodyReservation, read_body
 
 LOG = logging.getLogger(__name__)
-SERVER_ERROR = 500
 BODY_S = 60.0
 """Seconds in which a body must arrive."""
 MAX_BUFFERED = 64 << 20
@@ -43,7 +44,15 @@ class ProxyEndpoint:
     """The application behind a model proxy."""
 
     def __init__(
-        self, upstream: ModelUpstream, dummy: str, secret: str, forwarder: Forwarder, ledger: Ledger, log: ModelLog
+        self,
+        upstream: ModelUpstream,
+        dummy: str,
+        secret: str,
+        forwarder: Forwarder,
+        ledger: Ledger,
+        log: ModelLog,
+        *,
+        warns: bool,
     ) -> None:
         self._upstream = upstream
         self._dummy = dummy
@@ -53,6 +62,12 @@ class ProxyEndpoint:
         self._log = log
         self._body_memory = BodyMemory(MAX_BUFFERED)
         self._inspecting = asyncio.Semaphore(1)
+        self._bounds = InputBounds()
+        self._under_way: dict[int, float] = {}
+        """When each request under way began, by its identity."""
+        self._left_after_s = 0.0
+        """For how long the last request had waited when its client left; 0 if it didn't."""
+        self._warns, self._told = warns, ("", 0)
         Mask(secret)  # compiles and caches its patterns before the first request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,6 +92,7 @@ class ProxyEndpoint:
                 self._settle(exchange)  # before the client sees the end
             await send(message)
 
+        self._under_way[id(exchange)] = exchange.started
         forwarding = asyncio.ensure_future(exchange.run(recording))
         disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
@@ -86,6 +102,15 @@ class ProxyEndpoint:
             disconnect.cancel()
             await asyncio.gather(forwarding, disconnect, return_exceptions=True)
             self._settle(exchange)
+            del self._under_way[id(exchange)]
+
+    def waiting_s(self) -> float:
+        """Return for how many seconds the oldest request under way has waited; thread-safe.
+
+        If none is under way, it is the wait of the last one if its client left, else 0.
+        """
+        waits = [time.monotonic() - started for started in list(self._under_way.values())]
+        return max(waits, default=self._left_after_s)
 
     async def _admit(self, request: Request, reservation: BodyReservation) -> Exchange:
         headers: Headers = request.scope["headers"]
@@ -103,19 +128,22 @@ class ProxyEndpoint:
 
     def _inspect(self, call: ModelRequest, headers: Headers, body: bytes, reservation: BodyReservation) -> Exchange:
         """Inspect a body and reserve its cost; may run in a thread."""
-        model, worst = call.model, None
+        model, worst, conversation = call.model, None, b""
         document = parse(body) if call.method == "POST" else {}
         if call.method == "POST":
             model = inspect(call.wire, document, call.model, self._upstream.models)
         generates = call.kind is RequestKind.GENERATE
         if generates and self._ledger.limits_cost:
-            worst = worst_case(call.wire, call.path, document, len(body))
+            most_input, conversation = self._bounds.bound(call.wire, document)
+            worst = worst_case(call.wire, call.path, document, most_input)
             headers = priced_headers(headers)
         worst = self._ledger.begin(generates=generates, worst=worst)
         if worst and with_output(call.wire, document, worst.output or 0, self._upstream.base_url):
             body = json.dumps(document).encode()
         mask = Mask(self._secret)
-        return Exchange(self._forwarder, call, model[:NAME_LENGTH], headers, body, mask, worst, reservation.release)
+        return Exchange(
+            self._forwarder, call, model[:NAME_LENGTH], headers, body, mask, worst, reservation.release, conversation
+        )
 
     def _refusal(self, scope: Scope, refused: ModelRequestRefused) -> JSONResponse:
         wire = guess_format(self._upstream.wire, _path(scope), scope["headers"])
@@ -132,19 +160,49 @@ class ProxyEndpoint:
         exchange.settled = True
         seconds = time.monotonic() - exchange.started
         meter, call = exchange.meter, exchange.call
-        failed = bool(exchange.note)
-        usage: Usage | None = None
-        if call.kind is RequestKind.GENERATE and exchange.billable:
-            usage = meter.finish(whole=not failed) if meter else Usage()
+        generates = call.kind is RequestKind.GENERATE
+        whole = exchange.is_over and exchange.trouble is None
+        reported = meter.finish(whole=whole) if meter and generates else Usage()
+        trouble = exchange.trouble or (meter.trouble if meter and generates else None)
+        usage = _used(reported, trouble) if generates else None
         n_bytes = exchange.n_bytes + (meter.n_bytes if meter else 0)
-        cost = self._ledger.end(usage, n_bytes, seconds, failed=failed, worst=exchange.worst)
-        if exchange.status >= SERVER_ERROR:
-            LOG.warning("the model server %s failed: %s", self._upstream.prefix, exchange.note or exchange.status)
-        if call.kind is RequestKind.GENERATE and exchange.note != CLIENT_LEFT:
-            self._ledger.settle(exchange.status, failed=failed)
+        left = not exchange.is_over
+        self._left_after_s = seconds if left else 0.0
+        cost = self._ledger.end(usage, n_bytes, seconds, failed=left or trouble is not None, worst=exchange.worst)
+        if usage is not None and exchange.worst is not None:
+            self._bounds.remember(exchange.conversation, exchange.worst.input or 0, usage)
+        if trouble:
+            self._tell(trouble)
+        if generates and not left:
+            self._ledger.settle(trouble)
         names = {"kind": call.kind, "model": exchange.model, "answered_by": meter.model if meter else ""}
-        line = log_line(call.wire, exchange.status, seconds, usage, **names, cost=cost, note=exchange.note)
+        note = CLIENT_LEFT if left and not trouble else _note(trouble)
+        line = log_line(call.wire, exchange.status, seconds, usage, **names, cost=cost, note=note)
         self._log.write(line)
+
+    def _tell(self, trouble: Trouble) -> None:
+        """Log a failure of the model server; one that goes on is logged at its 1st, 2nd, 4th, 8th … time."""
+        sentence = trouble.sentence(self._upstream.prefix)
+        self._told = (sentence, self._told[1] + 1) if self._told[0] == sentence else (sentence, 1)
+        times = self._told[1]
+        if self._warns and times & (times - 1) == 0:
+            LOG.warning("%s%s", sentence, f" ({times} times in a row)" if times > 1 else "")
+
+
+def _used(reported: Usage, trouble: Trouble | None) -> Usage | None:
+    """Return what a generation used: where the server says that it failed, what it reported and nothing else."""
+    if trouble is None or trouble.rule.may_have_worked:
+        return reported
+    if reported == Usage():
+        return None
+    return replace(reported, input=reported.input or 0, output=reported.output or 0, unexplained=0)
+
+
+def _note(trouble: Trouble | None) -> str:
+    if trouble is None:
+        return ""
+    inside = " inside the answer" if trouble.inside else ""
+    return f"{trouble.fault}{inside}{f': {trouble.reason}' if trouble.reason else ''}"
 
 
 def _path(scope: Scope) -> str:

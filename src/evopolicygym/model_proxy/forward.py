@@ -17,6 +17,8 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx2
 from starlette.types import Send
 
+from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.model_proxy.failures import ServerFault, Trouble, classify, unreached
 from evopolicygym.model_proxy.formats import Headers, ModelRequestRefused, credential_header, error_body
 from evopolicygym.model_proxy.mask import Mask, contains_secret, mask_account
 from evopolicygym.model_proxy.request import ModelRequest
@@ -60,8 +62,6 @@ RESPONSE_HEADERS = frozenset({"cache-control", "content-type", "retry-after", "r
 DECODED = frozenset({"", "identity", "gzip", "deflate"})
 WRITE_S = 60.0
 CHUNK_BYTES = 64 << 10
-UNREACHED = "unreached"
-"""Reason of a request that never reached the model server."""
 
 
 @cache
@@ -95,7 +95,7 @@ class Forwarder:
     async def ask(self, call: ModelRequest, headers: Headers, body: bytes) -> AsyncIterator[httpx2.Response]:
         """Send a request and yield its response, of which only the headers have been read.
 
-        Raises ``ModelRequestRefused`` if no model server answers.
+        Raises ``ServerUnreached`` if no model server answers.
         """
         keep_silent()
         request = self._request(call, headers, body)
@@ -106,9 +106,7 @@ class Forwarder:
             raise _unavailable(error) from None
         try:
             if response.headers.get("content-encoding", "").strip().lower() not in DECODED:
-                raise ModelRequestRefused(
-                    502, "upstream", "The model server answered in an encoding that was not requested."
-                )
+                raise ServerUnreached(Trouble(ServerFault.UNREADABLE, reason="it is in an encoding not asked for"))
             yield response
         finally:
             await response.aclose()
@@ -152,21 +150,31 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + CHUNK_BYTES]
 
 
-def _unavailable(error: httpx2.HTTPError) -> ModelRequestRefused:
-    """Return the refusal that reports a failure without the model server's address."""
-    reason = (
-        UNREACHED if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout) else "upstream"
-    )
-    problem = "did not answer in time" if isinstance(error, httpx2.TimeoutException) else "can't be reached"
-    return ModelRequestRefused(502, reason, f"The model server {problem}.")
+class ServerUnreached(EvoPolicyGymError):
+    """No answer came from the model server; the agent's program is shown the message."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.rule.what)
+        self.trouble = trouble
+
+
+def _unavailable(error: httpx2.HTTPError) -> ServerUnreached:
+    """Return what a failure means, without the model server's address."""
+    match error:
+        case httpx2.ConnectTimeout() | httpx2.PoolTimeout():
+            return ServerUnreached(Trouble(ServerFault.REFUSED, reason="no connection could be made in time"))
+        case httpx2.ConnectError():
+            return ServerUnreached(unreached(error))
+        case httpx2.TimeoutException():
+            return ServerUnreached(Trouble(ServerFault.HUNG))
+        case _:
+            return ServerUnreached(Trouble(ServerFault.BROKE_OFF))
 
 
 MAX_ERROR = 64 << 10
 """Largest error body that is passed on, in bytes."""
 ANSWERED = range(200, 300)
 ERRORS = range(400, 600)
-CUT_OFF = frozenset({408, 499, 504, 524})
-"""Timeouts, after which the model may still have worked."""
 CLIENT_LEFT = "client left"
 OWN_MESSAGES = {
     401: "The model server does not accept the key of this run; only the person who started the run can fix that.",
@@ -191,13 +199,15 @@ class Exchange:
     """Its reservation; None where cost is not limited."""
     release: Callable[[], None] = lambda: None
     """Called once the body is freed."""
+    conversation: bytes = b""
+    """The digest of its conversation; empty where cost is not limited."""
     started: float = field(default_factory=time.monotonic)
     status: int = 0
-    """HTTP status of the answer; 0 before it."""
-    note: str = CLIENT_LEFT
-    """Reason of a failure; empty after success."""
-    billable: bool = True
-    """Whether the model may have worked on it."""
+    """HTTP status that the client is given; 0 before it."""
+    trouble: Trouble | None = None
+    """How the model server failed; None before, or if it didn't."""
+    is_over: bool = False
+    """Whether the model server's part has ended; otherwise the client left."""
     n_bytes: int = 0
     """Length of the body."""
     settled: bool = False
@@ -219,16 +229,20 @@ class Exchange:
                 elif self.status in ERRORS:
                     await self._pass_error(response, send)
                 else:
-                    self.status, self.note, self.billable = 502, "neither text nor error", False
-                    await self._send_error(send, 502, "The model server answered with neither a text nor an error.", [])
-        except ModelRequestRefused as refused:
-            self.status, self.note, self.billable = refused.http_status, str(refused), refused.reason != UNREACHED
-            await self._send_error(send, refused.http_status, str(refused), [])
-        except httpx2.HTTPError:
-            self.note = "answer broke off"
+                    await self._fail(send, Trouble(ServerFault.UNREADABLE, self.status, "it leads elsewhere"))
+        except ServerUnreached as error:
+            await self._fail(send, error.trouble)
+        except httpx2.HTTPError as error:
+            broken = Trouble(ServerFault.HUNG if isinstance(error, httpx2.TimeoutException) else ServerFault.BROKE_OFF)
             if self.meter is None:
-                self.status = 502
-                await self._send_error(send, self.status, "The model server's answer broke off.", [])
+                await self._fail(send, broken)
+            else:
+                self.trouble, self.is_over = broken, True
+
+    async def _fail(self, send: Send, trouble: Trouble) -> None:
+        """Tell the client that no answer came."""
+        self.status, self.trouble, self.is_over = 502, trouble, True
+        await self._send_error(send, self.status, trouble.sentence(), [])
 
     def _free_body(self) -> None:
         """Free the body, which may be large, before the answer is streamed."""
@@ -244,33 +258,40 @@ class Exchange:
                 await send({"type": "http.response.body", "body": masked, "more_body": True})
         rest = self.mask.finish()
         self.meter.feed(rest)
-        self.note = ""
+        self.is_over = True
         await send({"type": "http.response.body", "body": rest})
 
     async def _pass_error(self, response: httpx2.Response, send: Send) -> None:
+        """Pass an error on; one that no retry mends says so, whatever its status was."""
         headers = self.forwarder.headers_of(response)
-        self.billable = self.status in CUT_OFF
-        body = b""
-        if self.status not in OWN_MESSAGES:
-            async for chunk in response.aiter_bytes():
-                body += self.mask.feed(chunk)
-                if len(body) > MAX_ERROR:
-                    body = b""
-                    break
-            else:
-                body += self.mask.finish()
-        self.note = "error"
-        if body:
-            await send(_start(self.status, headers))
-            await send({"type": "http.response.body", "body": mask_account(body)})
+        body, n_bytes = bytearray(), 0
+        async for chunk in response.aiter_bytes():
+            n_bytes += len(chunk)
+            if n_bytes > MAX_ERROR:
+                break
+            body += self.mask.feed(chunk)
         else:
+            body += self.mask.finish()
+        self.trouble, self.is_over = classify(self.status, bytes(body)), True
+        if not self.trouble.rule.retried:
+            headers = [*(pair for pair in headers if pair[0] != "x-should-retry"), ("x-should-retry", "false")]
+        if self.trouble.fault is ServerFault.CONTEXT and self.status not in {400, 413}:
+            self.status = 400
+            words = f"The request is longer than the model's context. {self.trouble.reason}".strip()
+            await self._send_error(send, 400, words, headers, "context_length_exceeded")
+        elif self.status in OWN_MESSAGES or n_bytes > MAX_ERROR or not body:
             message = OWN_MESSAGES.get(self.status, f"The model server answered with the error {self.status}.")
             await self._send_error(send, self.status, message, headers)
+        else:
+            await send(_start(self.status, headers))
+            await send({"type": "http.response.body", "body": mask_account(bytes(body))})
 
-    async def _send_error(self, send: Send, status: int, message: str, headers: list[tuple[str, str]]) -> None:
+    async def _send_error(
+        self, send: Send, status: int, message: str, headers: list[tuple[str, str]], code: str = "upstream"
+    ) -> None:
         others = [(name, value) for name, value in headers if name != "content-type"]
         await send(_start(status, [*others, ("content-type", "application/json")]))
-        body = json.dumps(error_body(self.call.wire, status, "upstream", message)).encode()
+        body = json.dumps(error_body(self.call.wire, status, code, message)).encode()
         await send({"type": "http.response.body", "body": body})
 
 

@@ -13,6 +13,7 @@ from threading import Lock
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import reached
 from evopolicygym.core.text import now
+from evopolicygym.model_proxy.failures import Trouble
 from evopolicygym.model_proxy.formats import ApiFormat, ModelRequestRefused
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage, Usage
@@ -33,11 +34,11 @@ class Ledger:
         self._upstream, self._used = upstream, used
         zero = None if upstream.price is None else 0.0
         self._usage = ModelUsage(cost=zero, assumed_cost=zero)
-        self._trouble: int | None = None
+        self._trouble: Trouble | None = None
         self._reserved = 0.0
         """US dollars reserved for requests in flight."""
-        self._too_little = False
-        """Whether the last request was refused because the remaining budget doesn't cover it."""
+        self._too_little = 0.0
+        """What the last request could have cost, if it was refused because the rest doesn't cover it; else 0."""
         self._lock = Lock()
 
     def usage(self) -> ModelUsage:
@@ -50,15 +51,15 @@ class Ledger:
         with self._lock:
             return self._spent()
 
-    def trouble(self) -> int | None:
-        """Return the HTTP status of the last generation if it failed (0: no answer), else None."""
+    def trouble(self) -> Trouble | None:
+        """Return how the model server failed at the last generation; None if it didn't."""
         with self._lock:
             return self._trouble
 
-    def settle(self, status: int, *, failed: bool) -> None:
+    def settle(self, trouble: Trouble | None) -> None:
         """Record how the last generation ended."""
         with self._lock:
-            self._trouble = status if failed else None
+            self._trouble = trouble
 
     @property
     def limits_cost(self) -> bool:
@@ -89,9 +90,9 @@ class Ledger:
                 raise ModelRequestRefused(
                     429, RESERVED, "The rest of this run's cost limit is reserved by requests in flight."
                 )
-            self._too_little = True
-            raise _limit_refusal(reached("cost", self._upstream.max_cost or 0.0) + " by what this request may cost")
-        self._too_little = False
+            self._too_little = self._worst_cost(replace(worst, output=min(wanted, LEAST_OUTPUT)))
+            raise _limit_refusal(self._spent())
+        self._too_little = 0.0
         granted = replace(worst, output=output)
         self._reserved += self._worst_cost(granted)
         return granted
@@ -111,13 +112,7 @@ class Ledger:
         tokens = usage or Usage()
         cost = None if usage is None else self._cost(usage)
         unknown = usage is not None and not usage.is_known
-        assumed = Usage(max(0, n_bytes // BYTES_A_TOKEN - (tokens.input or 0)) if unknown else 0)
-        assumed_cost = self._cost(assumed)
-        if worst is not None and unknown:
-            assumed = Usage(
-                max(0, (worst.input or 0) + (worst.output or 0) - (tokens.input or 0) - (tokens.output or 0))
-            )
-            assumed_cost = max(0.0, self._worst_cost(worst) - (cost or 0.0))
+        assumed, assumed_cost = self._assumed(tokens, cost, n_bytes, worst) if unknown else (0, None)
         with self._lock:
             total = self._usage
             self._reserved = max(0.0, self._reserved - (0.0 if worst is None else self._worst_cost(worst)))
@@ -132,11 +127,25 @@ class Ledger:
                 reasoning=total.reasoning + (tokens.reasoning or 0),
                 seconds=total.seconds + seconds,
                 cost=_sum(total.cost, cost),
-                assumed_tokens=total.assumed_tokens + (assumed.input or 0),
+                assumed_tokens=total.assumed_tokens + assumed,
                 assumed_cost=_sum(total.assumed_cost, assumed_cost),
             )
             self._used(self._usage.figures())  # under the lock, so that totals arrive in order
         return cost
+
+    def _assumed(
+        self, tokens: Usage, cost: float | None, n_bytes: int, worst: Usage | None
+    ) -> tuple[int, float | None]:
+        """Return the bound on what a generation used beyond what its server reported: tokens, and US dollars."""
+        if tokens.unexplained:  # reported, and only their kind isn't
+            of_input, of_output = self._rates(tokens)
+            rate = max(of_input, of_output)
+            return tokens.unexplained, None if cost is None else tokens.unexplained * rate
+        if worst is None:
+            more = max(0, n_bytes // BYTES_A_TOKEN - (tokens.input or 0))
+            return more, self._cost(Usage(more))
+        more = max(0, (worst.input or 0) + (worst.output or 0) - tokens.tokens)
+        return more, max(0.0, self._worst_cost(worst) - (cost or 0.0))
 
     def _spent(self, *, retries: bool = False) -> str:
         limits, usage = self._upstream, self._usage
@@ -145,8 +154,19 @@ class Ledger:
         if limits.max_tokens is not None and usage.tokens + usage.assumed_tokens >= limits.max_tokens:
             return reached("tokens", limits.max_tokens)
         if limits.max_cost is not None and (self._counted() >= limits.max_cost or (self._too_little and not retries)):
-            return reached("cost", limits.max_cost)
+            return self._cost_spent(limits.max_cost)
         return ""
+
+    def _cost_spent(self, left: float) -> str:
+        """Return a sentence on the limit of cost, of which ``left`` was left at the start of the turn."""
+        limit = self._upstream.whole_cost or left
+        before, unknown = limit - left, self._usage.assumed_cost or 0.0
+        said = f"{before + (self._usage.cost or 0.0):.3g} of {limit:.3g} USD spent"
+        if unknown:
+            said += f", and up to {unknown:.3g} USD that the model server did not report"
+        if self._counted() < left:
+            said += f"; the next request could cost up to {self._too_little:.3g}"
+        return said
 
     def _counted(self) -> float:
         """Return the US dollars of ended requests, those of unknown usage at their worst."""

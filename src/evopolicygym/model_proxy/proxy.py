@@ -13,6 +13,7 @@ from typing import Self
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from evopolicygym.core.errors import MissingExtra
+from evopolicygym.model_proxy.failures import Trouble
 from evopolicygym.model_proxy.ledger import Ledger, ModelLog
 from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage
@@ -34,8 +35,12 @@ class ModelProxy:
         upstream: ModelUpstream,
         log: Path | None = None,
         used: Callable[[Mapping[str, float]], None] = lambda _: None,
+        *,
+        warns: bool = True,
     ) -> None:
         """Read the real key from its variable; requests are logged to ``log``, ``used`` is called with the totals.
+
+        ``warns``: failures of the model server are warned of here; otherwise the caller does.
 
         Raises ``UsageError`` if the variable isn't set and ``MissingExtra`` if httpx2 isn't installed.
         """
@@ -49,8 +54,10 @@ class ModelProxy:
         except ModuleNotFoundError as error:
             raise MissingExtra("The model proxy", "agents", str(error.name)) from error
         self._forwarder = Forwarder(upstream, secret, MAX_CONNECTIONS)
-        application = ProxyEndpoint(upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log))
-        self._server = Server(application, "model proxy", _BoundedProtocol, IDLE_S)
+        self._endpoint = ProxyEndpoint(
+            upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log), warns=warns
+        )
+        self._server = Server(self._endpoint, "model proxy", _BoundedProtocol, IDLE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -70,9 +77,13 @@ class ModelProxy:
         """Return a sentence that names the limit that is reached; empty if none is."""
         return self._ledger.spent()
 
-    def trouble(self) -> int | None:
-        """Return the HTTP status of the last generation if it failed (0: no answer), else None."""
+    def trouble(self) -> Trouble | None:
+        """Return how the model server failed at the last generation; None if it didn't."""
         return self._ledger.trouble()
+
+    def waiting_s(self) -> float:
+        """Return for how many seconds the oldest request under way has waited, or the last had when its client left."""
+        return self._endpoint.waiting_s()
 
     def close(self) -> None:
         """Stop serving; requests in flight are cancelled, here and at the model server."""

@@ -1,7 +1,9 @@
 """The model server behind a proxy with its limits, and the proxy's own address."""
 
 import os
+import ssl
 from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from evopolicygym.core.agent import PriceSnapshot, Workspace
@@ -27,6 +29,8 @@ class ModelUpstream:
     """Most tokens, input plus output; checked before a request, so requests in flight may exceed it."""
     max_cost: float | None = None
     """Most US dollars; each request's worst case is reserved first. Needs a ``price``."""
+    whole_cost: float | None = None
+    """The whole limit in US dollars, of which ``max_cost`` is left; None if that is all of it."""
     price: PriceSnapshot | None = None
     """The model's price; None: no cost is counted."""
     max_body_bytes: int = 16 << 20
@@ -60,7 +64,28 @@ class ModelUpstream:
 
     def within(self, workspace: Workspace) -> "ModelUpstream":
         """Return a copy with the price and the remaining limits of an agent's turn."""
-        return replace(self, max_tokens=workspace.left.tokens, max_cost=workspace.left.cost, price=workspace.price)
+        return replace(
+            self,
+            max_tokens=workspace.left.tokens,
+            max_cost=workspace.left.cost,
+            whole_cost=workspace.allowance.cost,
+            price=workspace.price,
+        )
+
+    def check_certificates(self) -> None:
+        """Raise ``UsageError`` if certificates of one's own are named and can't be read."""
+        file, directory = (os.environ.get(name, "") for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+        if urlsplit(self.base_url).scheme != "https" or not (file or directory):
+            return
+        if not file and not Path(directory).is_dir():
+            raise UsageError(f"Invalid SSL_CERT_DIR: expected a directory of certificates, got {directory!r}.")
+        try:
+            ssl.create_default_context(cafile=file or None, capath=None if file else directory)
+        except OSError as error:
+            raise UsageError(
+                f"Invalid SSL_CERT_FILE: expected a file of certificates in PEM, got {file!r} "
+                f"({error.strerror or error}). Name the file of the model server's certificate authority, or unset it."
+            ) from error
 
     def key(self) -> str:
         """Return the real key; raise ``UsageError`` if its variable isn't set."""

@@ -3,7 +3,12 @@
 Fields are allowed by name: any other field may have a separate price and is refused if cost is limited.
 """
 
+import json
+import re
 from collections.abc import Callable, Mapping
+from hashlib import sha256
+from itertools import accumulate, takewhile
+from math import ceil
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -99,14 +104,142 @@ BETAS = (
 """Prefixes of ``anthropic-beta`` names that change no price; others are dropped under a limit of cost."""
 
 
-def worst_case(wire: ApiFormat, path: str, document: Mapping[str, Any], n_bytes: int) -> Usage:
-    """Return the most tokens that a request may take; raise ``ModelRequestRefused`` if they can't be bounded."""
+def worst_case(wire: ApiFormat, path: str, document: Mapping[str, Any], most_input: int) -> Usage:
+    """Return the most tokens that a request may take; raise ``ModelRequestRefused`` if they can't be bounded.
+
+    ``most_input`` is what ``InputBounds`` says of it.
+    """
     if path.endswith("/compact"):
         raise _unpriced("a request for a summary, whose length has no bound")
     _check_fields(document, PRICED[wire], wire)
     if wire is ApiFormat.RESPONSES:
         _check_references(document.get("input"))
-    return Usage(input=n_bytes + SERVER_TOKENS + _images(wire, document), output=_stated_output(wire, document))
+    _check_contents(wire, document)
+    return Usage(input=most_input, output=_stated_output(wire, document))
+
+
+class InputBounds:
+    """Bounds the input tokens of requests, closely where a conversation goes on.
+
+    What a server reported of a request is exact for all later requests that begin with the same messages; only what
+    was added is bounded by its text. Thread-safe where ``remember`` and ``bound`` don't need to see each other.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Usage] = {}
+        """Reported usage by the digest of a conversation."""
+        self._scale = 1.0
+        """How many times its bound a text took at most, for a model that cuts text into smaller pieces than others."""
+
+    def bound(self, wire: ApiFormat, document: Mapping[str, Any]) -> tuple[int, bytes]:
+        """Return the most input tokens of a request, and the digest of its conversation."""
+        head, items = _conversation(wire, document)
+        digests = list(accumulate((head, *items), _digest, initial=b""))[1:]
+        known = next((at for at in range(len(digests) - 1, -1, -1) if digests[at] in self._known), None)
+        if known is None:
+            text = sum(_tokens(node) for node in (head, *items)) + ITEM_TOKENS * len(items)
+            return ceil(text * self._scale) + SERVER_TOKENS, digests[-1]
+        before, added = self._known[digests[known]], items[known:]
+        answers = list(takewhile(_is_answer, added))
+        answer = ceil(sum(map(_tokens, answers)) * self._scale)
+        if before.output is not None:
+            answer = min(answer, before.output + ITEM_TOKENS * len(answers))
+        text = sum(map(_tokens, added[len(answers) :])) + ITEM_TOKENS * len(added)
+        return (before.input or 0) + answer + ceil(text * self._scale) + ITEM_TOKENS, digests[-1]
+
+    def remember(self, digest: bytes, bound: int, usage: Usage) -> None:
+        """Take what a server reported of a request with this digest, whose bound was ``bound``."""
+        if usage.input is None or not usage.is_known:
+            return
+        self._scale = max(self._scale, usage.input / max(1, bound))
+        while len(self._known) >= MOST_KNOWN:
+            self._known.pop(next(iter(self._known)), None)
+        self._known[digest] = usage
+
+
+MOST_KNOWN = 1000
+"""Requests whose usage is remembered."""
+ITEM_TOKENS = 16
+"""Tokens that a server may add around a message."""
+_ITEMS = {
+    ApiFormat.RESPONSES: "input",
+    ApiFormat.CHAT: "messages",
+    ApiFormat.MESSAGES: "messages",
+    ApiFormat.GEMINI: "contents",
+}
+_PIECES = re.compile(r" ?([A-Z]?[a-z]+|[A-Z]+)| ?([!-/:-@\[-`{-~])|([0-9])|(\s+)|([^\x00-\x7f]+)")
+"""A word's letters or a sign with the space before it, a digit, other white space, and other characters."""
+
+
+def text_tokens(text: str) -> int:
+    """Return a bound on the tokens of a text: about twice those of English, 1.5 times those of code.
+
+    A word takes a token for two letters at most, since tokenisers know all pairs of letters; a digit, a sign and a run
+    of white space one each (long runs one for 16), and a character of another script one for each byte.
+    """
+    total = 0
+    for word, sign, digit, space, other in _PIECES.findall(text):
+        if word:
+            total += (len(word) + 1) // 2 + (len(word) > LONG_WORD)
+        elif digit or sign:
+            total += 1
+        elif space:
+            total += 1 + len(space) // 16
+        else:
+            total += len(other.encode("utf-8", "replace"))
+    return total
+
+
+LONG_WORD = 8
+
+
+def _conversation(wire: ApiFormat, document: Mapping[str, Any]) -> tuple[Any, list[Any]]:
+    """Return what precedes a request's messages, and the messages."""
+    name = _ITEMS[wire]
+    items = document.get(name)
+    listed = items if isinstance(items, list) else [] if items is None else [items]
+    settings = {*_OUTPUT_FIELDS[wire], "stream", "stream_options"}
+    head = {key: value for key, value in document.items() if key != name and key not in settings}
+    return head, listed
+
+
+def _digest(before: bytes, node: object) -> bytes:
+    """Return the digest of a conversation that goes on with a message; marks for a cache are no part of it."""
+    text = json.dumps(_unmarked(node), sort_keys=True, ensure_ascii=False)
+    return sha256(before + text.encode("utf-8", "replace")).digest()
+
+
+def _unmarked(node: object) -> object:
+    if isinstance(node, dict):
+        return {name: _unmarked(value) for name, value in node.items() if name != "cache_control"}
+    return [_unmarked(value) for value in node] if isinstance(node, list) else node
+
+
+def _is_answer(item: object) -> bool:
+    """Return whether a message is the model's own."""
+    if not isinstance(item, dict):
+        return False
+    kind = str(item.get("type", ""))
+    return item.get("role") in {"assistant", "model"} or kind == "reasoning" or kind.endswith("_call")
+
+
+def _tokens(node: object) -> int:
+    """Return a bound on the tokens of a part of a request, with its structure."""
+    total, pending = 0, [node]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            data = _image_data(value)
+            total += sum(1 + text_tokens(name) for name in value) + (IMAGE_TOKENS if data else 0)
+            pending += [item for item in value.values() if not (data and item is data)]
+        elif isinstance(value, list):
+            total += len(value)
+            pending += value
+        elif isinstance(value, str):
+            total += text_tokens(value)
+        else:
+            total += len(str(value))
+    return total
 
 
 def with_output(wire: ApiFormat, document: dict[str, Any], tokens: int, base_url: str) -> bool:
@@ -188,12 +321,13 @@ def _check_references(items: object) -> None:
             raise _unpriced("input that is stored in the account")
 
 
-def _images(wire: ApiFormat, document: Mapping[str, Any]) -> int:
-    """Return how many tokens images may take beyond their bytes; refuse content that can't be bounded."""
+def _check_contents(wire: ApiFormat, document: Mapping[str, Any]) -> None:
+    """Refuse content that can't be bounded."""
     tools = document.get("tools")
     for node in (document, *(tools if isinstance(tools, list) else ())):
-        _check_cache(node)
-    more, pending = 0, [document[name] for name in _CONTENT if name in document]
+        if isinstance(node, dict):
+            _check_cache(node)
+    pending = [document[name] for name in _CONTENT if name in document]
     while pending:
         node = pending.pop()
         if isinstance(node, list):
@@ -202,10 +336,8 @@ def _images(wire: ApiFormat, document: Mapping[str, Any]) -> int:
             continue
         _check_content(node)
         data = _image_data(node)
-        more += IMAGE_TOKENS - len(data) if data else 0
         opaque = OPAQUE | {"input"} if wire is ApiFormat.MESSAGES and node.get("type") == "tool_use" else OPAQUE
         pending += [value for name, value in node.items() if name.lower() not in opaque and value is not data]
-    return more
 
 
 def _check_cache(node: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from time import monotonic
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import Agent, AgentEnd, Allowance, Turn, Workspace, reached, used_of
-from evopolicygym.core.errors import AgentError, EvoPolicyGymError, RecordError, SandboxError
+from evopolicygym.core.errors import AgentError, EvoPolicyGymError, RecordError, SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import Memory
@@ -31,6 +31,8 @@ AGENT_GRACE_S = 45.0
 """Seconds that a stopped agent has to end."""
 MAX_FRUITLESS_TURNS = 3
 """Consecutive turns without a submission that end a run of independent samples."""
+LONG_WAIT_S = 1.0
+"""Seconds of waiting for a model server that are worth a word."""
 METER_S = 10.0
 """Seconds between flushes of a turn's usage to disk."""
 MAX_NOTES = 20_000
@@ -159,7 +161,9 @@ def _apply_limits(outcome: Turn, meter: TurnMeter) -> Turn:
     state = meter.session.state
     allowance = state.opened.agent.allowance
     if meter.late and allowance.seconds is not None:
-        return replace(outcome, end=AgentEnd.ALLOWANCE_SPENT, message=reached("seconds", allowance.seconds))
+        waiting = f", while a request to the model server had waited for {outcome.waiting_s:.0f} s"
+        message = reached("seconds", allowance.seconds) + (waiting if outcome.waiting_s >= LONG_WAIT_S else "")
+        return replace(outcome, end=AgentEnd.ALLOWANCE_SPENT, message=message)
     if outcome.end is AgentEnd.ALLOWANCE_SPENT:
         return replace(outcome, message=allowance.spent(state.used + used_of(outcome.usage)) or outcome.message)
     return outcome
@@ -190,7 +194,7 @@ def _play_turn(
         return Turn(AgentEnd.STOPPED, f"it did not end within {AGENT_GRACE_S:g} s")
     try:
         return future.result()
-    except AgentError as error:
+    except (AgentError, UsageError) as error:
         if len(session.state.submissions) == before:  # it can start again once the cause is fixed
             raise
         return _crashed_turn(error, workspace.transcript)
@@ -210,6 +214,7 @@ def workspace_of(
         opened.seed,
         opened.isolation,
         left or opened.agent.allowance,
+        opened.agent.allowance,
         opened.price,
         _hidden_modules(opened),
         report,
@@ -229,7 +234,11 @@ def _run_agent(future: "Future[Turn]", agent: Agent, workspace: Workspace, serve
         if not isinstance(outcome, Turn):
             raise TypeError(f"play must return a Turn, not {type(outcome).__name__}")  # noqa: TRY301 - as any failure
         future.set_result(outcome)
-    except (AgentError, SandboxError) as error:  # its processes may be alive, so no hidden case may be played
+    except (
+        AgentError,
+        SandboxError,
+        UsageError,
+    ) as error:  # its processes may be alive, so no hidden case may be played
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
         future.set_result(_crashed_turn(error, workspace.transcript))

@@ -10,6 +10,7 @@ from shlex import quote
 from threading import Event
 
 from evopolicygym.agents.base import About, Model, refuse_effort
+from evopolicygym.agents.kit.judge_client import JudgeClient
 from evopolicygym.agents.kit.model_options import limits_of, upstream_of
 from evopolicygym.agents.kit.program import (
     Launch,
@@ -18,6 +19,7 @@ from evopolicygym.agents.kit.program import (
     refuse_no_terminal,
     run_in_terminal,
     run_program,
+    server_failure,
 )
 from evopolicygym.core.agent import (
     IN_WORKSPACE,
@@ -89,7 +91,16 @@ class CommandAgent:
             model = stack.enter_context(
                 ModelProxy(self._upstream.within(workspace), workspace.model_log, workspace.report)
             )
-            return replace(self._play(workspace, endpoint, model, stop), usage=model.usage().figures())
+            judge = JudgeClient(endpoint.address, stop)
+            before = judge.info().remaining_budget
+            turn, waiting_s = self._play(workspace, endpoint, model, stop), model.waiting_s()
+            failure = server_failure(model.trouble(), self._upstream.prefix)
+            if failure and turn.end in {AgentEnd.CRASHED, AgentEnd.FINISHED}:
+                after = judge.info()
+                left = 0 if after.is_finalized else after.remaining_budget
+                if left and (turn.end is AgentEnd.CRASHED or left == before):
+                    turn = replace(turn, end=failure[0], message=failure[1])
+            return replace(turn, usage=model.usage().figures(), waiting_s=waiting_s)
 
     def _play(self, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None, stop: Event) -> Turn:
         launch = replace(self._launch, stop_reason=model.spent) if model else self._launch

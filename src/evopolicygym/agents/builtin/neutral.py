@@ -55,21 +55,22 @@ class NeutralAgent:
         ):
             judge = JudgeClient(endpoint.address, stop)
             conversation = _Conversation(model, self._effort, bash, judge, workspace.transcript)
+            waiting_s = 0.0
             try:
                 end, message = AgentEnd.FINISHED, conversation.run()
             except ConversationTooLong as error:
-                end, message = AgentEnd.FINISHED, f"the conversation exceeded the model's context: {error}"
+                end, message = AgentEnd.CONTEXT_EXCEEDED, str(error)
             except AllowanceSpent as error:
                 end, message = AgentEnd.ALLOWANCE_SPENT, str(error)
             except StopRequested as error:
-                end, message = AgentEnd.STOPPED, str(error)
+                end, message, waiting_s = AgentEnd.STOPPED, str(error), model.waiting_s()
             except ModelFailed as error:
-                if not model.has_answered:
+                if not (model.has_answered or error.end.pauses):
                     raise AgentError(f"The agent can't work: {error}") from error
                 end, message = error.end, str(error)
             except (SandboxTerminated, RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
-        return Turn(end, message, usage=model.usage().figures(), findings=bash.findings)
+        return Turn(end, message, model.usage().figures(), bash.findings, waiting_s=waiting_s)
 
 
 class _Conversation:

@@ -45,6 +45,7 @@ def upstream_of(config: AgentConfig) -> ModelUpstream | None:
         raise UsageError(f"Invalid model_wire {wire!r}: expected one of {', '.join(ApiFormat)}.")
     upstream = ModelUpstream(url, key, ApiFormat(wire or ApiFormat.AUTO), (config.model,) if config.model else ())
     upstream.key()
+    upstream.check_certificates()
     try:
         import httpx2  # noqa: F401 - checks that it is installed
     except ModuleNotFoundError as error:

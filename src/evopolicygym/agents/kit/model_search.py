@@ -177,7 +177,7 @@ class ModelSearchAgent:
             except AllowanceSpent as error:
                 end = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
             except ModelFailed as error:
-                if not model.has_answered:
+                if not (model.has_answered or error.end.pauses):
                     raise AgentError(f"The agent can't work: {error}") from error
                 end = Turn(error.end, str(error))
             except (AgentError, SandboxError):

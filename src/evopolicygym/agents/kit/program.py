@@ -21,9 +21,10 @@ from types import MappingProxyType
 from typing import Self
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.agent import SYSTEM, AgentLimits, JudgeEndpoint, Workspace
+from evopolicygym.core.agent import SYSTEM, AgentEnd, AgentLimits, JudgeEndpoint, Workspace
 from evopolicygym.core.errors import AgentError, SandboxError, UsageError
 from evopolicygym.core.places import state_directory
+from evopolicygym.model_proxy.failures import Trouble
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.sandbox.base import JUDGE_PORT, MODEL_PORT, Program, RunningProgram, Serve
@@ -102,6 +103,11 @@ def run_program(
             program.terminate(0.0 if limit else GRACE_S)
     code = program.process.returncode if has_exited else None
     return ProgramEnd({**found, **program.findings}, code, limit, reason)
+
+
+def server_failure(trouble: Trouble | None, server: str) -> tuple[AgentEnd, str] | None:
+    """Return the end of a turn that the last request to its model ended, and the message; None if it did not fail."""
+    return (trouble.rule.end, trouble.sentence(server)) if trouble else None
 
 
 def exit_message(code: int, transcript: Path) -> str:

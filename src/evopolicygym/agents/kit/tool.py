@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from evopolicygym.agents.base import About, Model, refuse_effort
 from evopolicygym.agents.kit.judge_client import JudgeClient
 from evopolicygym.agents.kit.model_options import MODEL_OPTIONS, limits_of, upstream_of
-from evopolicygym.agents.kit.program import Launch, ProgramEnd, ask_version, exit_message, run_program
+from evopolicygym.agents.kit.program import Launch, ProgramEnd, ask_version, exit_message, run_program, server_failure
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
@@ -43,7 +43,6 @@ MOST_MESSAGE = 300
 """Maximum number of characters recorded of a tool's message."""
 CONVERSATION = re.compile(r"[\w][\w.:-]{0,127}", re.ASCII)
 TOOL_OPTIONS = ("program", "max_turns", "quiet_s")
-TOO_MUCH, WRONG_KEY, SERVERS_FAULT = {402, 429}, {401, 403}, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,19 +289,21 @@ class CommandLineAgent:
                 lambda: model.spent() or watch.stall(),
             )
             ended = run_program(launch, workspace, endpoint, model, stop)
-            usage, trouble, limit = model.usage(), model.trouble(), model.spent()
+            usage, trouble, limit, waiting_s = model.usage(), model.trouble(), model.spent(), model.waiting_s()
         after = judge.info()
         submitted = after.remaining_budget < before.remaining_budget
         spent = after.is_finalized or not after.remaining_budget
         if limit and not spent:
             end, message = AgentEnd.ALLOWANCE_SPENT, limit
         else:
-            end, message = _turn_end(ended, trouble, listener, workspace.transcript, submitted=submitted, spent=spent)
-        if end is AgentEnd.CRASHED and resumed and not usage.generations:
-            listener.forget()  # it failed at the start: the conversation may be broken
+            failure = server_failure(trouble, self._upstream.prefix)
+            end, message = _turn_end(ended, failure, listener, workspace.transcript, submitted=submitted, spent=spent)
+        failed_at_once = end is AgentEnd.CRASHED and resumed and not usage.generations
+        if failed_at_once or end is AgentEnd.CONTEXT_EXCEEDED:
+            listener.forget()  # it may be broken, or is too long to go on
         elif listener.conversation:
             listener.save()
-        return Turn(end, message, usage.figures(), ended.findings, listener.call_usage())
+        return Turn(end, message, usage.figures(), ended.findings, listener.call_usage(), waiting_s)
 
     def _equip(self, home: Path, endpoint: ModelAddress) -> Mapping[str, str]:
         for name, text in self._tool.files(self._model, endpoint).items():
@@ -353,9 +354,15 @@ def _prompt(conversation: str, remaining: int) -> str:
 
 
 def _turn_end(
-    ended: ProgramEnd, trouble: int | None, listener: Listener, transcript: Path, *, submitted: bool, spent: bool
+    ended: ProgramEnd,
+    failure: tuple[AgentEnd, str] | None,
+    listener: Listener,
+    transcript: Path,
+    *,
+    submitted: bool,
+    spent: bool,
 ) -> tuple[AgentEnd, str]:
-    """Return how a call ended, and the message for the record."""
+    """Return how a call ended, and the message for the record; ``failure`` is that of its last request."""
     if ended.limit:
         return AgentEnd.CRASHED, f"the program was terminated: {ended.limit}"
     if ended.code is None and not ended.stop_reason:
@@ -363,8 +370,8 @@ def _turn_end(
     if spent:
         return AgentEnd.FINISHED, listener.message
     failed = bool(ended.code or ended.stop_reason or listener.error) or not submitted
-    if trouble is not None and failed:
-        return _model_failed(trouble, listener.error)
+    if failure and failed:
+        return failure
     if ended.stop_reason:
         return AgentEnd.HUNG, f"the program was terminated: {ended.stop_reason}"
     if ended.code:
@@ -372,18 +379,6 @@ def _turn_end(
     if not submitted:
         return AgentEnd.GAVE_UP, listener.error or listener.message or "it ended without a message"
     return AgentEnd.FINISHED, listener.message
-
-
-def _model_failed(status: int, error: str) -> tuple[AgentEnd, str]:
-    quoted = f" The tool says: {error}" if error else ""
-    if status in TOO_MUCH:
-        return AgentEnd.LIMITED, f"The model server accepts no more requests for now (HTTP {status}).{quoted}"
-    if status in WRONG_KEY:
-        return AgentEnd.UNAUTHORIZED, f"The model server rejects the key (HTTP {status}).{quoted}"
-    if status >= SERVERS_FAULT or not status:
-        problem = f"fails (HTTP {status})" if status else "gives no HTTP answer"
-        return AgentEnd.UNAVAILABLE, f"The model server {problem}.{quoted}"
-    return AgentEnd.GAVE_UP, f"The model server rejected the last request (HTTP {status}).{quoted}"
 
 
 def _write_into_home(home: Path, name: str, text: str) -> None:

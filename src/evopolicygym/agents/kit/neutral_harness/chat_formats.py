@@ -4,6 +4,7 @@ The model's own messages are sent back to it unchanged, in its server's format.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,8 +23,9 @@ PARAMETERS = {
     "properties": {"command": {"type": "string", "description": "The command."}},
     "required": ["command"],
 }
-HISTORY_FIELDS = ("role", "content", "tool_calls", "reasoning_content", "reasoning_details")
-"""Fields of a chat message that go back to the server; it may reject others."""
+HISTORY_FIELDS = re.compile(r"content|tool_calls|extra_content|signature|.*(?:reason|think|thought).*", re.IGNORECASE)
+"""Fields of a chat message that go back to the server, such as its reasoning, whatever it calls that; it may reject
+others."""
 UNREADABLE = "[invalid call: the only tool is bash, and its arguments are a JSON object with a string `command`]"
 
 
@@ -67,7 +69,23 @@ class Conversation(Protocol):
         """Add an answer, and the results of its calls in order."""
 
 
-class Chat:
+class _History:
+    """What the formats share."""
+
+    def __init__(self, *, bash: bool) -> None:
+        self._messages: list[Json] = []
+        self._bash = bash
+        self._named = 0
+
+    def _identity(self, call: Json) -> str:
+        """Return a call's id, or a new one if the server gave none."""
+        if call.get("id"):
+            return str(call["id"])
+        self._named += 1
+        return f"call_{self._named:09d}"
+
+
+class Chat(_History):
     """OpenAI Chat Completions."""
 
     wire = ApiFormat.CHAT
@@ -76,9 +94,8 @@ class Chat:
 
     def __init__(self, effort: str = "", *, bash: bool = True) -> None:
         """Start an empty history; an empty ``effort`` leaves the reasoning effort to the server."""
-        self._messages: list[Json] = []
+        super().__init__(bash=bash)
         self._thinking: Json = {"reasoning_effort": effort} if effort else {}
-        self._bash = bash
 
     def body(self, model: str) -> Json:
         """Return the next request."""
@@ -93,12 +110,14 @@ class Chat:
     def read(self, document: Json) -> Answer:
         """Return the first choice's message."""
         message = document["choices"][0]["message"]
-        kept = {name: message[name] for name in HISTORY_FIELDS if message.get(name) is not None} | {"role": "assistant"}
+        kept = {name: value for name, value in message.items() if value is not None and HISTORY_FIELDS.fullmatch(name)}
+        kept["role"] = "assistant"
         calls = []
         for call in kept.get("tool_calls") or ():
             arguments, command = _arguments(call["function"].get("arguments"))
             call["function"]["arguments"] = arguments  # a server may reject arguments that are not JSON
-            calls.append(ToolCall(str(call["id"]), command if call["function"]["name"] == "bash" else None))
+            call["id"] = self._identity(call)
+            calls.append(ToolCall(call["id"], command if call["function"]["name"] == "bash" else None))
         text = _text(kept.get("content"))
         kept.setdefault("content", None if calls else "")
         return Answer(kept if text or calls else None, text, tuple(calls))
@@ -111,7 +130,7 @@ class Chat:
             self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
-class Messages:
+class Messages(_History):
     """Anthropic Messages; the end of the history is marked for the server's cache, which only affects the price."""
 
     wire = ApiFormat.MESSAGES
@@ -120,10 +139,9 @@ class Messages:
 
     def __init__(self, effort: str = "", *, bash: bool = True) -> None:
         """Start an empty history; an empty ``effort`` leaves thinking to the server's default."""
-        self._messages: list[Json] = []
+        super().__init__(bash=bash)
         thinking: Json = {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
         self._thinking = thinking if effort else {}
-        self._bash = bash
 
     def body(self, model: str) -> Json:
         """Return the next request."""
@@ -143,8 +161,11 @@ class Messages:
         """Return all blocks."""
         # A server may reject an empty text in the history.
         blocks = [block for block in document["content"] if block["type"] != "text" or block["text"]]
+        for block in blocks:
+            if block["type"] == "tool_use":
+                block["id"] = self._identity(block)
         calls = tuple(
-            ToolCall(str(block["id"]), _command(block["input"]) if block["name"] == "bash" else None)
+            ToolCall(block["id"], _command(block["input"]) if block["name"] == "bash" else None)
             for block in blocks
             if block["type"] == "tool_use"
         )

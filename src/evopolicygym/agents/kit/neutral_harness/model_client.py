@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import re
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.agent import AgentEnd, Workspace
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.text import now
+from evopolicygym.model_proxy.failures import ServerFault, Trouble
 from evopolicygym.model_proxy.formats import credential_header
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
@@ -32,14 +32,7 @@ LOOK_S = 0.1
 MOST_BYTES = 32 << 20
 TRANSCRIPT_BYTES = 64 << 20
 """Maximum size of a transcript."""
-OK, UNAUTHORIZED, TOO_LARGE, TOO_MANY, SERVER_ERROR = 200, 401, 413, 429, 500
-PASSING = frozenset({408, 409, 425, TOO_MANY})
-"""Temporary failures, in addition to all statuses from 500."""
-TOO_LONG = re.compile(
-    r"context.?(length|window|size)|maximum context|prompt is too long|input (is|length).{0,20}(long|exceed)"
-    r"|too many (input )?tokens|exceeds? the (maximum|model).{0,30}tokens",
-    re.IGNORECASE,
-)
+OK = 200
 Pause = Callable[[float], None]
 """Waits for a number of seconds; raises an exception if the turn should end."""
 
@@ -47,10 +40,10 @@ Pause = Callable[[float], None]
 class ModelFailed(EvoPolicyGymError):
     """The model server gives no answer, and retrying won't help."""
 
-    def __init__(self, message: str, end: AgentEnd = AgentEnd.UNAVAILABLE) -> None:
+    def __init__(self, message: str, end: AgentEnd) -> None:
         super().__init__(message)
         self.end = end
-        """How the turn ends: the server's faults pause the run, and only a request that it refuses is the agent's."""
+        """How the turn ends."""
 
 
 class ConversationTooLong(EvoPolicyGymError):
@@ -61,11 +54,12 @@ class AllowanceSpent(EvoPolicyGymError):
     """The run's limit of tokens or cost is reached."""
 
 
-class _Unavailable(EvoPolicyGymError):
-    """A temporary failure."""
+class _Failed(EvoPolicyGymError):
+    """One attempt failed."""
 
-    def __init__(self, message: str, pause_s: float = 0.0) -> None:
-        super().__init__(message)
+    def __init__(self, trouble: Trouble, pause_s: float = 0.0) -> None:
+        super().__init__(trouble.sentence())
+        self.trouble = trouble
         self.pause_s = pause_s
         """The pause that the server requests; zero if it doesn't."""
 
@@ -76,7 +70,7 @@ class ModelClient:
     def __init__(self, upstream: ModelUpstream, model: str, workspace: Workspace) -> None:
         """Open the proxy with the price and the limits of a turn."""
         self._upstream, self._model = upstream, model
-        self._proxy = ModelProxy(upstream.within(workspace), workspace.model_log, workspace.report)
+        self._proxy = ModelProxy(upstream.within(workspace), workspace.model_log, workspace.report, warns=False)
         self._address = self._proxy.serve(socket.create_server(("127.0.0.1", 0)))
         self.has_answered = False
         """Whether the model has answered at least once."""
@@ -90,6 +84,10 @@ class ModelClient:
     def usage(self) -> ModelUsage:
         """Return the usage so far; it is final once the client is closed."""
         return self._proxy.usage()
+
+    def waiting_s(self) -> float:
+        """Return for how many seconds the request under way has waited; 0 if there is none."""
+        return self._proxy.waiting_s()
 
     def conversation(self, effort: str, *, bash: bool = True) -> Conversation:
         """Return a new conversation in the model server's API format."""
@@ -105,29 +103,36 @@ class ModelClient:
         for attempt in range(TRIES):
             try:
                 return self._attempt(conversation, body, pause)
-            except _Unavailable as error:
-                wait_s = error.pause_s or min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
-                deadline = deadline or time.monotonic() + PATIENCE_S
-                server = f"the model server {self._upstream.prefix}"
-                if attempt == TRIES - 1 or time.monotonic() + wait_s > deadline:
-                    raise ModelFailed(f"{server} failed {attempt + 1} times in a row: {error}") from error
-                LOG.warning("attempt %d of %d at %s in %.0f s: %s", attempt + 2, TRIES, server, wait_s, error)
+            except _Failed as error:
+                trouble, wait_s = error.trouble, error.pause_s or min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
+            said = trouble.sentence(self._upstream.prefix)
+            if trouble.fault is ServerFault.CONTEXT:
+                raise ConversationTooLong(said)
+            deadline = deadline or time.monotonic() + PATIENCE_S
+            if not trouble.rule.retried or attempt == TRIES - 1 or time.monotonic() + wait_s > deadline:
+                times = f" It was asked {attempt + 1} times in a row." if attempt else ""
+                raise ModelFailed(said + times, trouble.rule.end)
+            LOG.warning("%s Attempt %d of %d follows in %.0f s.", said, attempt + 2, TRIES, wait_s)
             _wait(wait_s, pause)
         raise AssertionError("unreachable")
 
     def _attempt(self, conversation: Conversation, body: bytes, pause: Pause) -> Answer:
         try:
             status, headers, data = asyncio.run(self._post(conversation, body, pause))
-        except httpx2.HTTPError as error:
-            raise _Unavailable(f"no complete answer ({type(error).__name__})") from None
+        except httpx2.HTTPError:
+            raise _Failed(self._proxy.trouble() or Trouble(ServerFault.BROKE_OFF)) from None
+        if status != OK and (spent := self._proxy.spent()):
+            raise AllowanceSpent(spent)
+        if trouble := self._proxy.trouble():
+            raise _Failed(trouble, _pause_s(headers))
         if status != OK:
-            if spent := self._proxy.spent():
-                raise AllowanceSpent(spent)
-            raise _refusal(status, headers, data.decode("utf-8", "replace"))
+            refusal = " ".join(data.decode("utf-8", "replace").split())[:300]
+            raise ModelFailed(f"The request was not sent to the model server: {refusal}", AgentEnd.CRASHED)
         try:
             answer = conversation.read(json.loads(data))
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-            raise _Unavailable(f"invalid answer: {data[:300].decode('utf-8', 'replace')}") from error
+            shown = " ".join(data[:300].decode("utf-8", "replace").split())
+            raise _Failed(Trouble(ServerFault.UNREADABLE, reason=shown)) from error
         self.has_answered = True
         return answer
 
@@ -156,7 +161,7 @@ class ModelClient:
             async for chunk in response.aiter_bytes():
                 data += chunk
                 if len(data) > MOST_BYTES:
-                    raise _Unavailable(f"its answer has more than {MOST_BYTES} bytes")
+                    raise _Failed(Trouble(ServerFault.UNREADABLE, reason=f"it has more than {MOST_BYTES} bytes"))
         return response.status_code, response.headers, bytes(data)
 
 
@@ -166,23 +171,12 @@ def _wait(seconds: float, pause: Pause) -> None:
         pause(min(left, LOOK_S))
 
 
-def _refusal(status: int, headers: Mapping[str, str], text: str) -> EvoPolicyGymError:
-    """Return the error for an answer with this status."""
-    answer = f"it answered {status}: {' '.join(text.split())[:300]}"
-    if status == UNAUTHORIZED:
-        message = f"the model server rejects the key for this model ({answer}); check --model-key"
-        return ModelFailed(message, AgentEnd.UNAUTHORIZED)
-    if status == TOO_LARGE or (status < SERVER_ERROR and status != TOO_MANY and TOO_LONG.search(text)):
-        return ConversationTooLong(answer)
-    spent = headers.get("x-should-retry") == "false" or "insufficient_quota" in text
-    if (status in PASSING or status >= SERVER_ERROR) and not spent:
-        try:
-            return _Unavailable(answer, max(0.0, float(headers.get("retry-after", "0"))))
-        except ValueError:  # a date
-            return _Unavailable(answer)
-    end = AgentEnd.LIMITED if spent else AgentEnd.CRASHED
-    options = "--model, --model-key, --model-url and --model-wire"
-    return ModelFailed(f"the model server rejects the request ({answer}); check {options}", end)
+def _pause_s(headers: Mapping[str, str]) -> float:
+    """Return the pause that a server requests in seconds; 0 for none, and for a date."""
+    try:
+        return max(0.0, float(headers.get("retry-after", "0")))
+    except ValueError:
+        return 0.0
 
 
 class Transcript:

@@ -6,6 +6,7 @@ reports the same usage. ``conversation.py`` makes a tool run shell commands.
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,6 +200,7 @@ class ScriptedModel:
         """Set once a request has arrived."""
         self.left = threading.Event()
         """Set once a client has disconnected from a hanging answer."""
+        self._scheme = "http"
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
         self._server.model = self  # type: ignore[attr-defined]
@@ -214,10 +216,15 @@ class ScriptedModel:
         self._server.server_close()
         self._thread.join()
 
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Serve https from now on."""
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._scheme = "https"
+
     @property
     def url(self) -> str:
         """Its address, without a trailing slash."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def next_reply(self) -> Reply:
         """Return how the next request is answered."""
