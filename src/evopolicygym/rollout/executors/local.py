@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
@@ -40,8 +41,8 @@ GROWTH_EVERY = 8
 """Episodes of a worker between two looks at its memory."""
 MAX_GROWTH_MB = 1024.0
 """Growth of a worker's resident memory after which it is replaced: some simulators keep memory of every episode."""
-LOG_TAIL_CHARS = 600
-"""Characters of the log's end in the error for a worker that could not start."""
+LOG_TAIL_BYTES = 600
+"""Most bytes of the log's end in the error for a worker that could not start."""
 
 
 @dataclass(slots=True)
@@ -72,6 +73,8 @@ class LocalExecutor:
         """
         scratch, log = config.scratch.resolve(), config.log.resolve()  # workers have working directories of their own
         self._spec, self._log, self._scratch = config.spec, log, scratch
+        self._log_start = log.stat().st_size if log.exists() else 0
+        """Bytes of the log that were written before, such as by an interrupted process of the run."""
         self._closed = False
         self._code: Mapping[str, str] = {}
         """The simulator's code, as the first worker that was ready imported it."""
@@ -266,11 +269,17 @@ class LocalExecutor:
         return f" of the pack {self._spec.pack!r}" if self._spec.pack else ""
 
     def _log_tail(self) -> str:
-        """Return the end of the output of simulators and sandboxes."""
+        """Return the last lines that this executor's simulators and sandboxes printed, none of them cut.
+
+        Of a traceback that is longer, the error's line remains.
+        """
         with regular_file.reader(self._log) as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LOG_TAIL_CHARS))
-            text = log.read().decode("utf-8", "replace").strip()[-LOG_TAIL_CHARS:]
-        return f"\n{text}" if text else ""
+            log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+            text = log.read().decode("utf-8", "replace")
+            if log.tell() - self._log_start > LOG_TAIL_BYTES:
+                text = text.partition("\n")[2]
+        lines = list(dropwhile(lambda line: line.startswith(" "), text.strip("\n").splitlines()))
+        return "".join(f"\n{line}" for line in lines)
 
     def _is_ready(self, seat: WorkerSeat) -> bool:
         return seat.grounds is not None or (seat.connection.poll(0) and self._ready(seat) is not None)
