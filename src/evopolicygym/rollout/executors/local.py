@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from evopolicygym.core import regular_file
+from evopolicygym.core.causes import Cause, Failure, Part, cause_of
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, ExecutorInfo, Trial, other_code
 from evopolicygym.core.spaces import from_schema, is_bounded
@@ -33,9 +34,6 @@ from evopolicygym.sandbox.program.started import kill_marked
 
 CLEANUP_S = 2.0
 """Seconds for processes left in a worker's sandboxes to end before their control groups are removed."""
-ENDED = "the simulator's process ended by itself"
-EXIT_REASONS: dict[int | None, str] = {-signal.SIGALRM: "the simulator made no progress and was ended"}
-"""Why a worker ended, by its exit code."""
 GROWTH_EVERY = 8
 """Episodes of a worker between two looks at its memory."""
 MAX_GROWTH_MB = 1024.0
@@ -127,16 +125,17 @@ class LocalExecutor:
 
     def _request(self, request: Load | Check) -> Reply:
         """Send a request to the first worker, and again to its replacement if it fails; return the reply."""
-        for attempt in range(1, ATTEMPTS + 1):
+        attempt = 0
+        while True:
             seat = self._seats[0]
             self._ready(seat)
             reply: Reply = self._ask(seat, request)
             if not isinstance(reply, Fault):
                 return reply
-            if attempt == ATTEMPTS:
+            attempt += 1
+            if attempt >= reply.attempts:
                 raise reply.error()
             self._replace(seat)
-        raise AssertionError("unreachable")
 
     def play(
         self,
@@ -295,7 +294,7 @@ class LocalExecutor:
         except (EOFError, OSError):
             code = self._exit_code(seat)
             self._replace(seat)
-            return Fault(f"{EXIT_REASONS.get(code, ENDED)}, exit code {code}")
+            return _end_of_worker(code, "the simulator's process")
         finally:
             truncate_log(self._log)
 
@@ -313,7 +312,7 @@ class LocalExecutor:
             seat.connection.send(request)
             return _receive(seat)
         except (EOFError, OSError):
-            return Fault(f"a worker ended by itself, exit code {self._exit_code(seat)}", Blame.SANDBOX)
+            return _end_of_worker(self._exit_code(seat), "a worker", Blame.SANDBOX)
 
     def _exit_code(self, seat: WorkerSeat) -> int | None:
         try:
@@ -323,11 +322,11 @@ class LocalExecutor:
 
     def _count(self, attempts: dict[int, int], job: EpisodeJob, fault: Fault) -> None:
         """Count a failed attempt; raise its error after the last."""
-        if fault.blame is Blame.STORAGE:  # a retry would find the disk just as full
+        if fault.attempts == 1:
             raise fault.error()
         played = attempts[job.position]
         extra = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
-        if played >= ATTEMPTS + extra:
+        if played >= fault.attempts + extra:
             raise fault.error(
                 f"Case {job.position} of {self._spec.name}{self._of_pack} was played {played} times and failed each "
                 f"time: "
@@ -344,6 +343,15 @@ def _largest_memory_mb(pid: int) -> float:
         return 0.0
     own = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
     return max([own, *(_largest_memory_mb(int(child)) for child in children)])
+
+
+def _end_of_worker(code: int | None, process: str, blame: Blame = Blame.SIMULATOR) -> Fault:
+    """Return the fault of a worker that ended, which ``process`` names; ``blame`` if it wasn't killed from outside."""
+    failure = Failure.of_code(Part.SIMULATOR, code)
+    if cause_of(failure) is Cause.MACHINE:
+        return Fault(f"{process} was killed from outside by {failure.killed_by}, exit code {code}", Blame.MACHINE)
+    how = "made no progress and was ended" if code == -signal.SIGALRM else "ended by itself"
+    return Fault(f"{process} {how}, exit code {code}", blame)
 
 
 def _temporary_directory(config: WorkerConfig) -> Path:

@@ -50,7 +50,7 @@ from evopolicygym.sandbox.overlays import (
     why_shared,
 )
 from evopolicygym.sandbox.program.enclosed import EnclosedPrograms
-from evopolicygym.sandbox.seccomp import seccomp_finding
+from evopolicygym.sandbox.seccomp import seccomp_finding, signals_finding
 
 OWN_PID_NAMESPACE = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 """A zygote's capabilities: to create a pid namespace and set its counter, and to drop both capabilities in a child."""
@@ -85,6 +85,7 @@ class Backend:
             "user": users_finding(),
             "files": files_finding(pages_finding(), () if own_devices() else DEVICES),
             "seccomp": seccomp_finding(),
+            "signals": signals_finding(),
             "threads": threads_finding(_counted_by()),
         }
 
