@@ -10,10 +10,11 @@ import pytest
 import evopolicygym
 import unruly_pack
 from evopolicygym.checks import inspection
+from evopolicygym.core.causes import RULES, Cause, Outcome, Rule
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.environments import description
 from evopolicygym.records.reader import find_runs, read_run
-from evopolicygym.rollout import worker_process
+from evopolicygym.rollout import messages, worker_process
 from evopolicygym.rollout.executors import local
 from playground import local_executor, policy
 
@@ -84,7 +85,7 @@ def test_a_simulator_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         unruly_pack.spec("HangingEarly-v0")
     monkeypatch.setattr(description, "PATIENCE_S", 120.0)
     monkeypatch.setattr(local, "HANG_S", 15.0)
-    monkeypatch.setattr(local, "ATTEMPTS", 1)
+    monkeypatch.setattr(messages, "RULES", {**RULES, Cause.ENVIRONMENT: Rule(Outcome.RUN_STOPS)})
     spec = unruly_pack.spec("Hanging-v0")
     with (
         local_executor("bubblewrap", spec, tmp_path) as ground,

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.core.causes import RULES, Cause, Outcome, Rule
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.judge.rollouts import STOPPED_MESSAGE, RolloutStopped
+from evopolicygym.rollout import messages
 from evopolicygym.rollout.executors import local
 from fakes import PATIENCE_S
 from playground import Playground, local_executor, policy
@@ -59,7 +61,17 @@ def test_grounds_tell_what_was_found(pair: Playground) -> None:
 
     assert (grounds.isolation, grounds.workers) == ("bubblewrap", 2)
     assert [name.split("==")[0] for name in grounds.allowed_imports] == ["numpy", "scipy"]
-    found = {"namespaces", "process numbers", "seccomp", "landlock", "addresses", "threads", "chosen", "case seeds"}
+    found = {
+        "namespaces",
+        "process numbers",
+        "seccomp",
+        "signals",
+        "landlock",
+        "addresses",
+        "threads",
+        "chosen",
+        "case seeds",
+    }
     found |= {"user", "files", "checkpoint"}
     assert found | {"arithmetic", "processor"} == set(grounds.findings)
 
@@ -134,7 +146,7 @@ def test_a_simulator_that_keeps_failing_is_an_error(faulty: Playground, seed: in
 
 def test_a_simulator_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulator that makes no progress is killed with its worker, and the case counts as failed."""
-    monkeypatch.setattr(local, "ATTEMPTS", 1)
+    monkeypatch.setattr(messages, "RULES", {**RULES, Cause.ENVIRONMENT: Rule(Outcome.RUN_STOPS)})
     with (
         local_executor("process", spec("Faulty"), tmp_path) as ground,
         pytest.raises(EnvironmentFault, match="exit code -14"),

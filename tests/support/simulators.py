@@ -15,7 +15,7 @@ from gymnasium import spaces
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
 
 STEPS = 5
-RAISES, RAISES_ONCE, HANGS, EXITS, GIVES_NAN, GIVES_NONSENSE, SEGFAULTS, IS_KILLED, IS_KILLED_TWICE = range(100, 109)
+RAISES, RAISES_ONCE, HANGS, EXITS, GIVES_NAN, GIVES_NONSENSE, SEGFAULTS, IS_KILLED, IS_KILLED_ONCE = range(100, 109)
 """Seeds on which ``Faulty-v0`` misbehaves at its third step."""
 
 
@@ -168,7 +168,7 @@ class Faulty(Plain):
                 os.kill(os.getpid(), signal.SIGSEGV)
             case 107 if not self._marker.exists():
                 os.kill(os.getpid(), signal.SIGKILL)
-            case 108 if self._attempts() < 2:
+            case 108 if self._attempts() < 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             case 105:
                 observation = np.zeros(7, np.float32)

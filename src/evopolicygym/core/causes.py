@@ -56,7 +56,7 @@ RULES: Mapping[Cause, Rule] = {
     Cause.MODEL_SERVER: Rule(Outcome.RUN_PAUSES),
     Cause.REQUEST: Rule(Outcome.TURN_IS_OVER),
     Cause.AGENT: Rule(Outcome.TURN_IS_OVER),
-    Cause.ENVIRONMENT: Rule(Outcome.RUN_STOPS, attempts=2),
+    Cause.ENVIRONMENT: Rule(Outcome.RUN_STOPS, attempts=3),
 }
 """What follows from each cause. A machine's failure of an agent's program pauses the run (``outcome_of``)."""
 
@@ -71,7 +71,7 @@ class Part(StrEnum):
 
 FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 """Signals that end a process on somebody's order; the others are faults of the program itself. A policy can't send
-these to itself where the system's call filter is on (``sandbox/seccomp.py``)."""
+these to itself where the filter of system calls is on (``sandbox/seccomp.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,20 @@ class Failure:
     before_first_line: bool = False
     """Whether no line of the policy, or of the agent's program, had run."""
 
+    @classmethod
+    def of_code(cls, part: Part, code: int | None, *, sent_here: bool = False) -> "Failure":
+        """Return the failure of a process that ended with an exit code, negative for a signal; None if unknown."""
+        return cls(part, max(0, -(code or 0)), sent_here)
+
+    @property
+    def killed_by(self) -> str:
+        """The name of the signal from outside that ended it; empty if none did."""
+        return signal.Signals(self.signal).name if self.signal in FROM_OUTSIDE and not self.sent_here else ""
+
 
 def cause_of(failure: Failure) -> Cause:
     """Return whose failure it is that a process failed."""
-    killed = failure.signal in FROM_OUTSIDE and not failure.sent_here
-    if killed or failure.shortage or failure.before_first_line:
+    if failure.killed_by or failure.shortage or failure.before_first_line:
         return Cause.MACHINE
     match failure.part:
         case Part.POLICY:

@@ -215,7 +215,7 @@ class EpisodePlayed:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRepeated:
-    """A simulator failed on a valid action; the episode is retried, and the budget is not charged."""
+    """A simulator failed on a valid action, or the machine ended a process; the episode is retried, uncharged."""
 
     time: str
     split: Split

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evopolicygym.core.cases import Split
+from evopolicygym.core.causes import RULES, Cause
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import PolicyContext
 from evopolicygym.core.text import printable
@@ -154,7 +155,7 @@ def other_code(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[Other
     )
 
 
-ATTEMPTS = 3
+ATTEMPTS = RULES[Cause.ENVIRONMENT].attempts
 """Attempts at a case whose simulator fails."""
 FAILED = "failed"
 MOST_PRINTED = 4000
@@ -255,9 +256,10 @@ class Executor(Protocol):
     ) -> Iterator[tuple[EpisodeJob, Episode]]:
         """Play every job, yielding each as it ends, in any order.
 
-        A case whose simulator fails on a valid action is played at most ``ATTEMPTS`` times; ``repeated`` is called for
-        each repetition with the reason. If the action space is unbounded (``spaces.is_bounded``), the anchor policy
-        then plays the case, and the policy counts as failed.
+        A case whose simulator fails on a valid action is played at most ``ATTEMPTS`` times, one whose policy or worker
+        was killed from outside twice (``core.causes``); ``repeated`` is called for each repetition with the reason. If
+        a simulator fails by itself and the action space is unbounded (``spaces.is_bounded``), the anchor policy then
+        plays the case, and the policy counts as failed.
 
         Raises ``EnvironmentFault`` if a simulator fails on valid actions, ``SandboxError`` if a sandbox fails.
         """

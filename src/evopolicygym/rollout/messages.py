@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from evopolicygym.core.causes import RULES, Cause
 from evopolicygym.core.errors import (
     EnvironmentFault,
     EvoPolicyGymError,
@@ -84,6 +85,8 @@ class Blame(StrEnum):
     """It raised, hung, crashed or returned invalid values."""
     SANDBOX = "sandbox"
     """It can't be created here, or failed."""
+    MACHINE = "machine"
+    """A process was killed by a signal from outside."""
     STORAGE = "storage"
     """The files of an episode could not be written, such as on a full disk."""
     RECORD = "record"
@@ -95,10 +98,19 @@ class Blame(StrEnum):
 ERRORS: dict[Blame, type[EvoPolicyGymError]] = {
     Blame.SIMULATOR: EnvironmentFault,
     Blame.SANDBOX: SandboxError,
+    Blame.MACHINE: SandboxError,
     Blame.STORAGE: StorageError,
     Blame.RECORD: RecordError,
     Blame.USAGE: UsageError,
 }
+
+
+CAUSES: dict[Blame, Cause] = {
+    Blame.SIMULATOR: Cause.ENVIRONMENT,
+    Blame.SANDBOX: Cause.MACHINE,
+    Blame.MACHINE: Cause.MACHINE,
+}
+"""The causes of faults that another attempt may not have; a full disk would be just as full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,11 @@ class Fault:
 
     message: str
     blame: Blame = Blame.SIMULATOR
+
+    @property
+    def attempts(self) -> int:
+        """How often what failed is tried in all."""
+        return RULES[CAUSES[self.blame]].attempts if self.blame in CAUSES else 1
 
     def error(self, before: str = "") -> EvoPolicyGymError:
         """Return the error to raise; its message begins with ``before``."""

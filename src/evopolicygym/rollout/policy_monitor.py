@@ -156,6 +156,11 @@ class PolicyMonitor:
         out, err = (self._captured[output].content() for output in self._outputs)
         return out, err
 
+    def wait_for_end(self, patience_s: float) -> bool:
+        """Return whether the process ends in time although nobody here killed it."""
+        self._thread.join(0 if self._killed_at else patience_s)
+        return not self._thread.is_alive() and not self._killed_at
+
     def kill(self) -> None:
         """Kill the process; a signal to its handle never hits another."""
         self._killed_at = self._killed_at or monotonic()

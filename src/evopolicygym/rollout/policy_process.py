@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.core import strict_json
+from evopolicygym.core import causes, strict_json
+from evopolicygym.core.causes import Cause, Part, cause_of
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.submission import LoadError, SubmissionStatus
@@ -23,6 +24,8 @@ from evopolicygym.rollout.zygote import Child, Zygote
 
 END_GRACE_S = 0.5
 """Seconds that a policy process has to flush its output once its pipe is closed."""
+EXIT_S = 1.0
+"""Seconds in which a process that has closed the channel must end, or else it is killed for having closed it."""
 PIPE_BYTES = 65_536
 F_SETPIPE_SZ = 1031
 LOAD_STATUSES = {status.value for status in SubmissionStatus} - {"ok", "interrupted"}
@@ -71,6 +74,7 @@ class PolicyProcess:
         self._views = [self._answer]
         self._step = 0
         self._time: ProcessorTime | None = None
+        self._code: int | None = None
         self._before_acts_s = 0.0
         """Processor time used before the first act, in seconds."""
         setup = {
@@ -155,10 +159,17 @@ class PolicyProcess:
         """End the process and return its output."""
         os.close(self._questions)
         out, err = self._monitor.finish(END_GRACE_S)
-        self._zygote.reap(self._child)
+        self._reap()
         for descriptor in (self._answers, self._out, self._err, self._child.handle):
             os.close(descriptor)
         return PolicyOutput(out, err)
+
+    def _reap(self) -> int:
+        """Return the exit code of the process, which is dead or dying, negative for a signal."""
+        if self._code is None:
+            code = self._zygote.reap(self._child)
+            self._code = -signal.SIGKILL if code is None else code  # a zygote that is killed takes it along
+        return self._code
 
     def _ask(self, kind: int, patience_s: float) -> None:
         layout.HEADER.pack_into(self.question, 0, kind, 0)
@@ -190,14 +201,22 @@ class PolicyProcess:
     def _failure(self) -> PolicyFailed:
         """Return the failure, from the process's report or else from how it ended.
 
-        Raises ``SandboxError`` if the machine gave the process no processor time: the episode is then retried.
+        Raises ``SandboxError`` if the machine gave the process no processor time or killed it: the episode is then
+        retried.
         """
         report = self._read_report()
+        by_itself = not report and self._monitor.wait_for_end(EXIT_S)
         self._monitor.kill()
         if self._monitor.starved:
             raise SandboxError(
                 f"This machine is too busy to play on: {self._stage()}the policy got {self._monitor.starved}. "
                 f"Resume when other programs have ended, or with fewer workers."
+            )
+        ended = causes.Failure.of_code(Part.POLICY, self._reap(), sent_here=not by_itself)
+        if cause_of(ended) is Cause.MACHINE:
+            memory = " (the kernel sends it when memory runs out)" if ended.signal == signal.SIGKILL else ""
+            raise SandboxError(
+                f"{self._stage()}the policy's process was killed from outside by {ended.killed_by}{memory}."
             )
         loading, step = self.beat == 1, self.steps_answered
         if self._monitor.timed_out:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import SandboxError, UsageError
 from evopolicygym.core.interface import BoundInterface, draw_interface
 from evopolicygym.core.rollout import Episode, ExecutorInfo, Trial
 from evopolicygym.core.spaces import to_schema
@@ -176,7 +176,7 @@ def main(descriptor: int) -> None:
     except EOFError:
         pass
     except Exception as error:  # noqa: BLE001 - sent to the executor, which raises it
-        if not isinstance(error, UsageError):  # whose message is enough
+        if not isinstance(error, UsageError | SandboxError):  # whose messages are enough
             traceback.print_exc()
         connection.send(fault_of(error))
     finally:

@@ -75,8 +75,9 @@ def create_worker_dir(root: Path, limits: Limits, library: PolicyLibrary) -> Wor
 def install_checkpoint(worker_dir: WorkerDirectory, checkpoint: Path) -> None:
     """Replace the checkpoint in a worker's directory.
 
-    All copied files have the same times, since those of the checkpoint show when it was submitted. Links are never
-    followed: raises ``RecordError`` for anything but regular files and directories.
+    All copied files have the same times, since those of the checkpoint show when it was submitted, and the same modes,
+    since the sandbox's user may be another. Links are never followed: raises ``RecordError`` for anything but regular
+    files and directories.
     """
     for entry in worker_dir.policy.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -84,6 +85,7 @@ def install_checkpoint(worker_dir: WorkerDirectory, checkpoint: Path) -> None:
         pass
     shutil.copytree(checkpoint, worker_dir.policy, symlinks=True, copy_function=_copy, dirs_exist_ok=True)
     for path in (worker_dir.policy, *worker_dir.policy.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
         os.utime(path, FILE_TIMES, follow_symlinks=False)
 
 
@@ -91,7 +93,6 @@ def _copy(source: str, target: str) -> None:
     """Copy a regular file; raise ``RecordError`` if the path is anything else by now."""
     with regular_file.reader(Path(source)) as read, Path(target).open("xb") as written:
         shutil.copyfileobj(read, written)
-    shutil.copymode(source, target, follow_symlinks=False)
 
 
 def uses_scipy(checkpoint: Path) -> bool:

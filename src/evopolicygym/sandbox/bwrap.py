@@ -11,6 +11,7 @@ its policies is inside this one.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -23,7 +24,8 @@ from zlib import crc32
 
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.text import version_line
-from evopolicygym.sandbox.host import python_program
+from evopolicygym.sandbox.host import python_program, unreadable
+from evopolicygym.sandbox.packages import policy_library
 
 INSIDE = 1000
 """Number of the user and the group in every sandbox."""
@@ -150,6 +152,8 @@ def why_no_own_user() -> str:
     """Try whether a sandbox can have its own user here; return why not, or an empty text."""
     if os.geteuid():
         return "as an ordinary user has no other"
+    if closed := unreadable(policy_library()):
+        return f"as others can't read {closed}: {closed_hint(closed)}"
     try:
         with namespaces(_user_number(Path(os.devnull))) as (words, inherited):
             mounts = [word for path in ("/usr", "/lib", "/lib64", "/bin") for word in ("--ro-bind-try", path, path)]
@@ -158,6 +162,11 @@ def why_no_own_user() -> str:
     except (SandboxError, OSError) as error:
         return f"as no namespace with another can be made: {error}"
     return f"as bwrap can't use another: {process.stderr.strip()[:200]}" if process.returncode else ""
+
+
+def closed_hint(path: str) -> str:
+    """Return what lets every user read what a strict umask closed."""
+    return f"it was installed under a strict umask, and chmod -R o+rX {shlex.quote(str(Path(path).parent))} opens it"
 
 
 def change_owner(directory: Path, user: int) -> None:

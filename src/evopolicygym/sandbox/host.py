@@ -5,6 +5,7 @@ libraries that are loaded by ``dlopen``, only those of ``DLOPENED`` are known.
 """
 
 import os
+import stat
 import struct
 import sys
 import sysconfig
@@ -109,6 +110,27 @@ def library(distributions: Iterable[str], described: Collection[str] = ()) -> Po
             if top not in {"..", "__pycache__"} and not top.endswith(excluded):
                 paths.setdefault(top, Path(str(distribution.locate_file(top))))
     return PolicyLibrary(paths, tuple(versions), this_python())
+
+
+def unreadable(library: PolicyLibrary, user: int = -1) -> str:
+    """Return a path of a library that a user without groups and privileges can't read; empty if there is none.
+
+    The default user owns nothing. A strict umask of the installation closes whole packages, so only entries and what
+    lies directly in them are looked at.
+    """
+    python = library.python
+    for entry in (*map(str, library.paths.values()), *python.standard_library, python.program):
+        try:
+            below = [item.path for item in os.scandir(entry)] if os.path.isdir(entry) else []  # noqa: PTH112 - faster
+            for path in (entry, *below):
+                status = os.stat(path)  # noqa: PTH116 - faster
+                needed = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else 0)
+                needed <<= 6 if status.st_uid == user else 0
+                if status.st_mode & needed != needed:
+                    return path
+        except OSError:
+            return entry
+    return ""
 
 
 def _base() -> dict[str, str]:

@@ -185,6 +185,8 @@ class Overlays:
             return self.words(source, target)
         copy = self._new() / "directory"
         shutil.copytree(source, copy, copy_function=_copy_without_access_time)
+        for directory, _, _ in os.walk(copy):
+            Path(directory).chmod(0o755)
         return iter(("--ro-bind", str(copy), target))
 
     def devices(self, names: Collection[str]) -> Iterator[str]:

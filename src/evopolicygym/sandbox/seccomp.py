@@ -136,6 +136,12 @@ DETACHED = 0x400000
 CLOCKS = (Values(0, 0, ALL_BITS & ~7), Values(0, 8, ALL_BITS & ~3))
 """The clocks 0 to 11, of the machine and the process; others are those of other processes: the zygote's processor time
 would count episodes."""
+OWN_SIGNALS = tuple(
+    Values(2, first, ALL_BITS & ~(count - 1))
+    for first, count in ((0, 1), (4, 4), (8, 1), (10, 2), (12, 2), (14, 1), (16, 16), (32, 32), (64, 1))
+)
+"""Signals that a policy may send to itself: all but those by which it would seem to be killed from outside
+(``core.causes.FROM_OUTSIDE``)."""
 OF_A_CLOCK = ("clock_gettime", "clock_getres", "clock_nanosleep")
 
 
@@ -161,7 +167,7 @@ def permissions() -> Iterator[Permission]:
     yield Permission("prlimit64", (Values(0, 0), Values(2, 0)))
     yield Permission("sched_getaffinity", (Values(0, 0),))
     # Signals to its own threads, for abort and raise.
-    yield Permission("tgkill", (Values(0, OWN_PROCESS),))
+    yield from (Permission("tgkill", (Values(0, OWN_PROCESS), signals)) for signals in OWN_SIGNALS)
 
 
 def _descriptors(place: int) -> Iterator[Values]:
@@ -234,6 +240,13 @@ def call_name(number: int) -> str:
         return str(pyseccomp.resolve_syscall(pyseccomp.system_arch(), number).decode())
     except (ValueError, OSError):
         return str(number)
+
+
+def signals_finding() -> str:
+    """Return the finding on whether a policy can end itself as if it had been killed from outside."""
+    if policy_filter():
+        return "a policy can't send itself those by which others end it"
+    return "a policy can end itself as if it had been killed from outside, which stops its run without a score"
 
 
 def seccomp_finding() -> str:

@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
 
 from evopolicygym.core import regular_file
+from evopolicygym.core.causes import Cause, Failure, Part, cause_of
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, ExecutorInfo, Trial, other_code
 from evopolicygym.core.spaces import from_schema, is_bounded
@@ -33,15 +35,12 @@ from evopolicygym.sandbox.program.started import kill_marked
 
 CLEANUP_S = 2.0
 """Seconds for processes left in a worker's sandboxes to end before their control groups are removed."""
-ENDED = "the simulator's process ended by itself"
-EXIT_REASONS: dict[int | None, str] = {-signal.SIGALRM: "the simulator made no progress and was ended"}
-"""Why a worker ended, by its exit code."""
 GROWTH_EVERY = 8
 """Episodes of a worker between two looks at its memory."""
 MAX_GROWTH_MB = 1024.0
 """Growth of a worker's resident memory after which it is replaced: some simulators keep memory of every episode."""
-LOG_TAIL_CHARS = 600
-"""Characters of the log's end in the error for a worker that could not start."""
+LOG_TAIL_BYTES = 600
+"""Most bytes of the log's end in the error for a worker that could not start."""
 
 
 @dataclass(slots=True)
@@ -72,6 +71,8 @@ class LocalExecutor:
         """
         scratch, log = config.scratch.resolve(), config.log.resolve()  # workers have working directories of their own
         self._spec, self._log, self._scratch = config.spec, log, scratch
+        self._log_start = log.stat().st_size if log.exists() else 0
+        """Bytes of the log that were written before, such as by an interrupted process of the run."""
         self._closed = False
         self._code: Mapping[str, str] = {}
         """The simulator's code, as the first worker that was ready imported it."""
@@ -127,16 +128,17 @@ class LocalExecutor:
 
     def _request(self, request: Load | Check) -> Reply:
         """Send a request to the first worker, and again to its replacement if it fails; return the reply."""
-        for attempt in range(1, ATTEMPTS + 1):
+        attempt = 0
+        while True:
             seat = self._seats[0]
             self._ready(seat)
             reply: Reply = self._ask(seat, request)
             if not isinstance(reply, Fault):
                 return reply
-            if attempt == ATTEMPTS:
+            attempt += 1
+            if attempt >= reply.attempts:
                 raise reply.error()
             self._replace(seat)
-        raise AssertionError("unreachable")
 
     def play(
         self,
@@ -266,11 +268,17 @@ class LocalExecutor:
         return f" of the pack {self._spec.pack!r}" if self._spec.pack else ""
 
     def _log_tail(self) -> str:
-        """Return the end of the output of simulators and sandboxes."""
+        """Return the last lines that this executor's simulators and sandboxes printed, none of them cut.
+
+        Of a traceback that is longer, the error's line remains.
+        """
         with regular_file.reader(self._log) as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LOG_TAIL_CHARS))
-            text = log.read().decode("utf-8", "replace").strip()[-LOG_TAIL_CHARS:]
-        return f"\n{text}" if text else ""
+            log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+            text = log.read().decode("utf-8", "replace")
+            if log.tell() - self._log_start > LOG_TAIL_BYTES:
+                text = text.partition("\n")[2]
+        lines = list(dropwhile(lambda line: line.startswith(" "), text.strip("\n").splitlines()))
+        return "".join(f"\n{line}" for line in lines)
 
     def _is_ready(self, seat: WorkerSeat) -> bool:
         return seat.grounds is not None or (seat.connection.poll(0) and self._ready(seat) is not None)
@@ -295,7 +303,7 @@ class LocalExecutor:
         except (EOFError, OSError):
             code = self._exit_code(seat)
             self._replace(seat)
-            return Fault(f"{EXIT_REASONS.get(code, ENDED)}, exit code {code}")
+            return _end_of_worker(code, "the simulator's process")
         finally:
             truncate_log(self._log)
 
@@ -313,7 +321,7 @@ class LocalExecutor:
             seat.connection.send(request)
             return _receive(seat)
         except (EOFError, OSError):
-            return Fault(f"a worker ended by itself, exit code {self._exit_code(seat)}", Blame.SANDBOX)
+            return _end_of_worker(self._exit_code(seat), "a worker", Blame.SANDBOX)
 
     def _exit_code(self, seat: WorkerSeat) -> int | None:
         try:
@@ -323,11 +331,11 @@ class LocalExecutor:
 
     def _count(self, attempts: dict[int, int], job: EpisodeJob, fault: Fault) -> None:
         """Count a failed attempt; raise its error after the last."""
-        if fault.blame is Blame.STORAGE:  # a retry would find the disk just as full
+        if fault.attempts == 1:
             raise fault.error()
         played = attempts[job.position]
         extra = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
-        if played >= ATTEMPTS + extra:
+        if played >= fault.attempts + extra:
             raise fault.error(
                 f"Case {job.position} of {self._spec.name}{self._of_pack} was played {played} times and failed each "
                 f"time: "
@@ -344,6 +352,15 @@ def _largest_memory_mb(pid: int) -> float:
         return 0.0
     own = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
     return max([own, *(_largest_memory_mb(int(child)) for child in children)])
+
+
+def _end_of_worker(code: int | None, process: str, blame: Blame = Blame.SIMULATOR) -> Fault:
+    """Return the fault of a worker that ended, which ``process`` names; ``blame`` if it wasn't killed from outside."""
+    failure = Failure.of_code(Part.SIMULATOR, code)
+    if cause_of(failure) is Cause.MACHINE:
+        return Fault(f"{process} was killed from outside by {failure.killed_by}, exit code {code}", Blame.MACHINE)
+    how = "made no progress and was ended" if code == -signal.SIGALRM else "ended by itself"
+    return Fault(f"{process} {how}, exit code {code}", blame)
 
 
 def _temporary_directory(config: WorkerConfig) -> Path:

@@ -107,10 +107,13 @@ def _give_up_capabilities(libc: ctypes.CDLL, bounding: Sequence[int]) -> None:
 
 
 def _limit(kind: int, amount: int) -> None:
-    """Set a limit, unless the current one is stricter."""
+    """Set a limit, unless the current one is stricter.
+
+    At the hard limit of processor time the kernel sends SIGKILL, as anybody from outside may; at the soft one, SIGXCPU.
+    """
     _, hard = resource.getrlimit(kind)
     limit = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
-    resource.setrlimit(kind, (limit, limit))
+    resource.setrlimit(kind, (limit, hard if kind == resource.RLIMIT_CPU else limit))
 
 
 def die_with_parent(prepared: PreparedLockdown) -> None:

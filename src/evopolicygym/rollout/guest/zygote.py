@@ -212,7 +212,7 @@ def _become_policy(
         if setup == NOTHING:
             return
         ruleset = _arrange_descriptors(descriptors, confinement.ruleset)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception would be taken for the policy's own
         episode.run_policy(json.loads(setup), replace(confinement, ruleset=ruleset))
     except BaseException:  # noqa: BLE001 - the child must never continue as a second zygote
         traceback.print_exc()

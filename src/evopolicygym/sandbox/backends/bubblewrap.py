@@ -28,7 +28,16 @@ from evopolicygym.sandbox.backends.process import (
     zygote_arguments,
 )
 from evopolicygym.sandbox.base import Guarantee, ProgramSandbox, SandboxFeature, WorkerDirectory, ZygoteView
-from evopolicygym.sandbox.bwrap import bwrap, encode_arguments, memory_file, namespaces, sandbox_user, users_finding
+from evopolicygym.sandbox.bwrap import (
+    bwrap,
+    closed_hint,
+    encode_arguments,
+    memory_file,
+    namespaces,
+    sandbox_user,
+    users_finding,
+    why_no_own_user,
+)
 from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.host import (
     PACKAGE_DIRECTORIES,
@@ -38,6 +47,7 @@ from evopolicygym.sandbox.host import (
     library_directories,
     needed_libraries,
     python_program,
+    unreadable,
 )
 from evopolicygym.sandbox.limits import counts_by_namespace
 from evopolicygym.sandbox.overlays import (
@@ -49,8 +59,9 @@ from evopolicygym.sandbox.overlays import (
     pages_finding,
     why_shared,
 )
+from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.sandbox.program.enclosed import EnclosedPrograms
-from evopolicygym.sandbox.seccomp import seccomp_finding
+from evopolicygym.sandbox.seccomp import seccomp_finding, signals_finding
 
 OWN_PID_NAMESPACE = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 """A zygote's capabilities: to create a pid namespace and set its counter, and to drop both capabilities in a child."""
@@ -68,6 +79,8 @@ class Backend:
 
     def findings(self) -> Mapping[str, str]:
         """Run ``true`` in a sandbox; raise ``SandboxError`` with bubblewrap's message if it doesn't work here."""
+        if why_no_own_user() and (closed := unreadable(policy_library(), 0)) and not os.geteuid():
+            raise SandboxError(f"Root without its privileges can't read {closed}: {closed_hint(closed)}.")
         why = _why_numbers_count(bwrap())
         trial = _run(*_this_python(), "--ro-bind", "/bin/true", "/true", "--", "/true") if why else None
         if trial and trial.returncode:
@@ -85,11 +98,14 @@ class Backend:
             "user": users_finding(),
             "files": files_finding(pages_finding(), () if own_devices() else DEVICES),
             "seccomp": seccomp_finding(),
+            "signals": signals_finding(),
             "threads": threads_finding(_counted_by()),
         }
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         """Start a zygote in new namespaces."""
+        if sandbox_user(ground.root) is not None and (closed := unreadable(ground.library)):
+            raise SandboxError(f"The sandbox's user can't read {closed}: {closed_hint(closed)}.")
         layers = None if why_shared() else Layers()
         try:
             return self._zygote_in(ground, layers, control, environment)

@@ -22,7 +22,7 @@ from evopolicygym.sandbox.base import (
 from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.host import library_directories
 from evopolicygym.sandbox.program.plain import PlainPrograms
-from evopolicygym.sandbox.seccomp import OPEN_FILES, OWN_PROCESS, policy_filter, seccomp_finding
+from evopolicygym.sandbox.seccomp import OPEN_FILES, OWN_PROCESS, policy_filter, seccomp_finding, signals_finding
 
 MEBIBYTE = 1 << 20
 GROUP = "a control group"
@@ -52,6 +52,7 @@ class Backend:
         return {
             "namespaces": "not used at this level",
             "seccomp": seccomp_finding(),
+            "signals": signals_finding(),
             "privileges": f"no capabilities, no new privileges{root}",
             "threads": threads_finding(GROUP if cgroup.can_be_made() else ""),
             "process numbers": "the machine's: they tell how many processes it has started",
