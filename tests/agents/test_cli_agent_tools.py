@@ -1,18 +1,26 @@
 """Each command-line tool, as it is installed, plays a whole run inside bubblewrap against a scripted model."""
 
+import json
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evopolicygym.agents.kit.scripted_model.conversation import Script, Shell, Step
-from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT, REASONING, ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT, REASONING, Reply, ScriptedModel
+from evopolicygym.core.agent import AgentConfig, Allowance
+from evopolicygym.core.errors import AgentError
 from evopolicygym.core.event import AgentEnded
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import find_runs
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
+from model_proxies import PRICE, VARIABLE
 from tool_runs import DONE, EDIT, ENOUGH, SCRIPT, found, key_in, needs, played_with
-from whole_runs import Told, events
+from whole_runs import Told, config, events, played
 
 pytestmark = pytest.mark.usefixtures("real_key")
 GENERATING = ("/responses", "/chat/completions", "/messages", ":generateContent", ":streamGenerateContent")
@@ -121,3 +129,61 @@ def test_weaker_levels(level: str, tmp_path: Path) -> None:
     assert (told.state.opened.isolation, len(told.state.submissions)) == (level, 2)
     assert (told.state.held_out() is not None, key_in(told)) == (True, [])
     assert (told.paths.root / "home" / ".codex" / "config.toml").is_file()
+
+
+def stream_of(*documents: dict[str, Any]) -> bytes:
+    """Return a stream of events."""
+    return b"".join(f"event: {item['type']}\ndata: {json.dumps(item)}\n\n".encode() for item in documents)
+
+
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+FAILED = {
+    "type": "response.failed",
+    "response": {"status": "failed", "error": {"code": "server_error", "message": "No"}},
+}
+CUT = {"type": "error", "error": {"code": 502, "message": "Provider failed"}}
+INSIDE = {"codex": stream_of(FAILED), "claude_code": stream_of(OVERLOADED), "opencode": stream_of(CUT)}
+LONG = {
+    "codex": "Your input exceeds the context window of this model.",
+    "claude_code": "prompt is too long: 210000 tokens > 200000 maximum",
+    "opencode": "This model's maximum context length is 8192 tokens.",
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.tools
+@pytest.mark.parametrize(
+    "agent",
+    [
+        pytest.param("codex", marks=needs("codex")),
+        pytest.param("claude_code", marks=needs("claude")),
+        pytest.param("opencode", marks=needs("opencode")),
+    ],
+)
+@pytest.mark.parametrize("situation", ["inside", "no credit", "context"])
+def test_a_model_server_that_fails(agent: str, situation: str, tmp_path: Path) -> None:
+    """A real tool before a server that fails inside its stream, has no money or no room: paused, or said as such.
+
+    Nothing is charged that wasn't used, and a limit of cost is not touched.
+    """
+    replies = {
+        "inside": Reply(raw=INSIDE[agent]),
+        "no credit": Reply("Insufficient credits", 402),
+        "context": Reply(LONG[agent], 500),
+    }
+    program = {"claude_code": "claude"}.get(agent, agent)
+    options = {"program": found(program) or "", "model_url": "", "model_key": VARIABLE, "max_turns": 2}
+    with ScriptedModel() as model:
+        model.replies = [replies[situation]] * 200
+        options["model_url"] = model.url
+        asked = config(tmp_path / "runs", budget=2, isolation="bubblewrap")
+        who = AgentConfig(agent, "scripted", options, allowance=Allowance(cost=5.0))
+        with suppress(AgentError):
+            played(replace(asked, agent=who, price=PRICE))
+        (root,) = find_runs(tmp_path / "runs")
+    paths = RunPaths(root)
+    ends = [event.end for event in events(paths) if isinstance(event, AgentEnded)]
+    usage = run_document(paths)["usage"]
+    expected = {"inside": ["unavailable"], "no credit": ["limited"], "context": ["context_exceeded"] * 2}
+
+    assert (ends, usage["cost"], usage["assumed_cost"]) == (expected[situation], 0.0, 0.0)

@@ -42,6 +42,15 @@ def test_many_at_once_spend_the_budget_exactly(new_run: RunMaker) -> None:
     assert len(run.executor.played) == 8
 
 
+@pytest.mark.parametrize("cases", [[0, 0, 0], [5, 0, 5]])
+def test_a_case_that_is_asked_for_again_is_an_episode(new_run: RunMaker, cases: list[int]) -> None:
+    """What a request costs are its episodes, not its different cases: with two left, three of one case are refused."""
+    run = new_run()
+    assert submit(run, {"env_instances": [0, 0, 1, 1, 2, 3]}).status_code == 200
+    assert (submit(run, {"env_instances": cases}).status_code, run.session.state.spent) == (400, 6)
+    assert (submit(run, {"env_instances": cases[::2]}).status_code, run.session.state.spent) == (200, 8)
+
+
 def test_one_submission_plays_at_a_time(new_run: RunMaker) -> None:
     """A second submission waits its turn."""
     run = new_run()

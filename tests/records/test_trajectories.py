@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from evopolicygym.core.rollout import Failure, FailureReason, Recording
+from evopolicygym.core.spaces import Box
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.records import trajectories
-from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, escape_output, write_episode
+from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, escape_output, read_steps, write_episode
 
 
 def trajectory(observations: Any, infos: list[dict[str, Any]] | None = None, **changed: Any) -> Trajectory:
@@ -134,6 +135,28 @@ def test_rows_are_what_json_would_write(column: Any) -> None:
     expected = [json.loads(dumps(row)) for row in column]
 
     assert expected == [json.loads(text) for text in trajectories._json_rows(column)]
+
+
+EXACT = arrays.arrays(np.float64, (3, 2), elements=st.floats(width=64, allow_nan=False, allow_infinity=False))
+
+
+@settings(deadline=None, max_examples=25)
+@given(observations=EXACT, actions=EXACT, recording=st.sampled_from([Recording.TRAJECTORY, Recording.ACTIONS]))
+def test_numbers_of_64_bits_are_recorded_exactly(
+    tmp_path_factory: pytest.TempPathFactory, observations: Any, actions: Any, recording: Recording
+) -> None:
+    """Observations, actions and rewards of 64 bits are read back bit for bit, whole trajectory or actions alone."""
+    space = Box((2,), "float64", -np.inf, np.inf)
+    rewards = np.ascontiguousarray(actions[:2, 0])
+    what = trajectory(observations, actions=actions[:2], rewards=rewards)
+    at = written(tmp_path_factory.mktemp("episode"), what, recording)
+    steps = list(read_steps(at, space, space) or ())
+
+    assert np.array([step.action for step in steps], np.float64).tobytes() == actions[:2].tobytes()
+    assert np.array([step.reward for step in steps], np.float64).tobytes() == rewards.tobytes()
+    if recording is Recording.TRAJECTORY:
+        seen = [*(step.observation for step in steps), steps[-1].final_observation]
+        assert np.array(seen, np.float64).tobytes() == observations.tobytes()
 
 
 def test_composite_rows() -> None:

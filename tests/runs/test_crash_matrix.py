@@ -1,8 +1,11 @@
 """Killed before and after every single write of a run and resumed, it ends with the same record."""
 
+import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +28,36 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("toy") / "run"
     play_toy(root)
     return root
+
+
+class OrderedDisk(WatchedDisk):
+    """A disk that looks, after every call, at what an agent could read by now, and what is on disk for good."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self.early: list[str] = []
+        """Submissions whose feedback could be read before the event that records it was flushed."""
+        self.shown: set[str] = set()
+        self._paths = RunPaths(root)
+
+    def call(self, name: str, really: Callable[..., Any], *arguments: Any) -> Any:
+        result = super().call(name, really, *arguments)
+        journal = self._paths.journal
+        flushed = journal.read_bytes()[: self.flushed.get(journal.name, 0)] if journal.is_file() else b""
+        lines = [json.loads(line)["event"] for line in flushed.splitlines() if b"submission_published" in line]
+        recorded = {self._paths.published_feedback(line["submit_index"]).name for line in lines}
+        for directory in self._paths.feedback.glob("submit_*"):
+            self.shown.add(directory.name)
+            self.early += [] if directory.name in recorded else [directory.name]
+        return result
+
+
+def test_nothing_is_shown_before_its_event_is_on_disk(tmp_path: Path) -> None:
+    """At every moment of a run, feedback that can be read belongs to an event that is flushed."""
+    disk = OrderedDisk(tmp_path / "run")
+    played_on(disk, play_toy, tmp_path / "run")
+
+    assert (disk.early, len(disk.shown) > 2) == ([], True)
 
 
 def test_no_write_slips_past(tmp_path: Path) -> None:

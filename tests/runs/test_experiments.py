@@ -1,6 +1,8 @@
 """Experiments: their secrets, the splits that runs of one share, and the revealing of them."""
 
 import json
+import os
+import stat
 import sys
 from pathlib import Path
 
@@ -94,6 +96,19 @@ def test_two_experiments_have_two_secrets(tmp_path: Path) -> None:
     assert first == again
     assert first.secret != other.secret
     assert first.cases("toy", SplitSource.PRIVATE) == again.cases("toy", SplitSource.PRIVATE)
+
+
+def test_a_secret_is_for_its_owner_alone(tmp_path: Path, state_home: Path) -> None:
+    """Whatever the umask, nobody else can read a secret's file, or list the directory that holds it."""
+    before = os.umask(0)
+    try:
+        experiment.begin(tmp_path, "a")
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in state_home.rglob("*") if path.is_file()}
+    directories = {stat.S_IMODE(path.parent.stat().st_mode) for path in state_home.rglob("*") if path.is_file()}
+
+    assert (modes, directories) == ({0o600}, {0o700})
 
 
 def test_two_runs_that_begin_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,7 @@ def machine(place: Path, secret: Path | None = None) -> Iterator[None]:
 def shared_secret(place: Path) -> Path:
     """Begin the experiment of a suite at home; return the file that hands out its secret."""
     file = place / "smoke.secret"
+    place.mkdir(exist_ok=True)
     with machine(place / "home"):
         file.write_text(share_secret(place / "home" / "runs", "smoke"), encoding="utf-8")
     return file
@@ -247,6 +248,23 @@ def test_a_run_without_its_hidden_episodes_stays_out(place: Path) -> None:
     assert str(run) in problem
     assert "evaluation" in problem
     assert len(list(find_runs(found.directory))) == 1
+
+
+def test_a_run_of_another_experiment_stays_out(place: Path) -> None:
+    """A run of the same suite by another secret, in the very folder of the one that it would stand for, is named."""
+    program = shard_program(place / "elsewhere", TINY, 1, 2)
+    with machine(program.runs.parent, shared_secret(place / "elsewhere")):
+        code, _, complaints = program.played()
+    assert code == 0, complaints
+    (foreign,) = find_runs(program.directory)
+    (own,) = find_runs(place / "machine-1")
+    assert foreign.parts[-3:-1] == own.parts[-3:-1]
+    shutil.copytree(foreign, own.with_name(foreign.name))
+    shutil.rmtree(own)
+    found = gathered(place)
+
+    assert (len(found.missing), [foreign.name in problem for problem in found.problems]) == (1, [True])
+    assert foreign.name not in {root.name for root in find_runs(found.directory)}
 
 
 def test_a_copy_is_not_played_here(place: Path) -> None:

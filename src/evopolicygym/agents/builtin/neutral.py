@@ -1,9 +1,13 @@
 """The agent ``neutral``, a reference harness that is the same for every model: a linear history and one tool, bash.
 
+Many models write calls as text, whatever the request offers; such actions are recognised. With the option
+``actions=text`` no tool is offered, and all actions are fenced blocks. Which were used is in the record.
+
 The conversation is held outside the sandbox, so the key never enters it. The history is never compacted, and no state
 is shared between runs.
 """
 
+from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
@@ -14,8 +18,9 @@ from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, 
 from evopolicygym.agents.kit.model_options import choose_model
 from evopolicygym.agents.kit.neutral_harness.bash_session import BashSession, SandboxTerminated
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, UNREADABLE
+from evopolicygym.agents.kit.neutral_harness.text_actions import actions_in
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
-from evopolicygym.core.errors import AgentError, RequestRefused
+from evopolicygym.core.errors import AgentError, RequestRefused, UsageError
 from evopolicygym.model_proxy.upstream import ModelUpstream
 
 if TYPE_CHECKING:
@@ -23,7 +28,18 @@ if TYPE_CHECKING:
 
 ABOUT = About("the reference harness: any model with one tool, bash", Model.NEEDED, extra="agents", imports=("httpx2",))
 MOST_ANSWERS_WITHOUT_CALLS = 3
-"""Consecutive answers without a tool call after which the turn ends."""
+"""Consecutive answers without an action after which the turn ends."""
+LAST_WORDS = 160
+"""Characters of the last answer without an action that are quoted."""
+
+
+class Actions(StrEnum):
+    """How a model acts."""
+
+    AUTO = "auto"
+    """By calls of the tool, or by what it writes as text where an answer has none."""
+    TEXT = "text"
+    """By fenced blocks of its text; no tool is offered."""
 
 
 class NeutralAgent:
@@ -33,8 +49,8 @@ class NeutralAgent:
     starts_program = True
     forgets = True
 
-    def __init__(self, upstream: ModelUpstream, model: str, effort: str = "") -> None:
-        self._upstream, self._model, self._effort = upstream, model, effort
+    def __init__(self, upstream: ModelUpstream, model: str, effort: str = "", actions: Actions = Actions.AUTO) -> None:
+        self._upstream, self._model, self._effort, self._actions = upstream, model, effort, actions
         self.model_url = upstream.base_url
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
@@ -54,11 +70,13 @@ class NeutralAgent:
             BashSession(workspace, endpoint, stop) as bash,
         ):
             judge = JudgeClient(endpoint.address, stop)
-            conversation = _Conversation(model, self._effort, bash, judge, workspace.transcript)
+            conversation = _Conversation(model, self._effort, self._actions, bash, judge, workspace.transcript)
             waiting_s = 0.0
             try:
-                end, message = AgentEnd.FINISHED, conversation.run()
+                end, message = conversation.run()
             except ConversationTooLong as error:
+                if not model.has_answered:
+                    raise AgentError(f"The agent can't work: {error}") from error
                 end, message = AgentEnd.CONTEXT_EXCEEDED, str(error)
             except AllowanceSpent as error:
                 end, message = AgentEnd.ALLOWANCE_SPENT, str(error)
@@ -70,48 +88,85 @@ class NeutralAgent:
                 end, message = error.end, str(error)
             except (SandboxTerminated, RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
-        return Turn(end, message, model.usage().figures(), bash.findings, waiting_s=waiting_s)
+        findings = {**bash.findings, "actions": conversation.acted}
+        return Turn(end, message, model.usage().figures(), findings, waiting_s=waiting_s)
 
 
 class _Conversation:
     """The conversation of a turn."""
 
     def __init__(
-        self, model: "ModelClient", effort: str, bash: BashSession, judge: JudgeClient, transcript: Path
+        self,
+        model: "ModelClient",
+        effort: str,
+        actions: Actions,
+        bash: BashSession,
+        judge: JudgeClient,
+        transcript: Path,
     ) -> None:
         from evopolicygym.agents.kit.neutral_harness.model_client import Transcript
 
         self._model, self._bash, self._judge = model, bash, judge
-        self._history = model.conversation(effort)
+        self._actions = actions
+        self._history = model.conversation(effort, bash=actions is not Actions.TEXT)
         self._transcript = Transcript(transcript)
+        self._n_calls = self._n_texts = 0
 
-    def run(self) -> str:
-        """Converse until the budget is spent or the model stops; return the reason."""
-        self._say((files("evopolicygym.agents.kit") / "neutral_harness" / "prompt.md").read_text(encoding="utf-8"))
-        without_calls = 0
+    @property
+    def acted(self) -> str:
+        """How the model has acted so far."""
+        how = [f"{self._n_calls} calls"] * bool(self._n_calls) + [f"{self._n_texts} as text"] * bool(self._n_texts)
+        return ", ".join(how) or "none"
+
+    def run(self) -> tuple[AgentEnd, str]:
+        """Converse until the budget is spent or the model stops; return how the turn ends, and why."""
+        place, texts = files("evopolicygym.agents.kit") / "neutral_harness", ["prompt.md"]
+        if self._actions is Actions.TEXT:
+            texts.append("prompt_text.md")
+        self._say("".join((place / name).read_text(encoding="utf-8") for name in texts))
+        before, without, last = self._judge.info().remaining_budget, 0, ""
         while True:
             info = self._judge.info()
             if info.is_finalized or not info.remaining_budget:
-                return "the budget is spent"
-            if without_calls == MOST_ANSWERS_WITHOUT_CALLS:
-                return f"the model stopped working with {info.remaining_budget} episodes left"
-            if without_calls:
+                return AgentEnd.FINISHED, "the budget is spent"
+            if without == MOST_ANSWERS_WITHOUT_CALLS:
+                end = AgentEnd.GAVE_UP if info.remaining_budget == before else AgentEnd.FINISHED
+                return end, self._why_it_ended(info.remaining_budget, last)
+            if without:
+                how = "fenced blocks" if self._actions is Actions.TEXT else "the bash tool"
                 self._say(
-                    f"{info.remaining_budget} of {info.episode_budget} episodes are left. Continue with the bash tool "
+                    f"{info.remaining_budget} of {info.episode_budget} episodes are left. Continue with {how} "
                     f"until they are spent."
                 )
-            without_calls = 0 if self._step() else without_calls + 1
+            acted, last = self._step()
+            without = 0 if acted else without + 1
 
-    def _step(self) -> bool:
-        """Get an answer and run its commands; return whether it had any."""
+    def _why_it_ended(self, left: int, last: str) -> str:
+        words = " ".join(last.split())
+        quoted = words if len(words) <= LAST_WORDS else words[:LAST_WORDS] + " …"
+        said = f"the last one began: {quoted!r}" if words else "the last one was empty"
+        hint = "" if self._n_calls or self._actions is Actions.TEXT else " Try --option actions=text."
+        return (
+            f"{MOST_ANSWERS_WITHOUT_CALLS} answers in a row had no command to run, with {left} episodes left; "
+            f"{said}.{hint}"
+        )
+
+    def _step(self) -> tuple[bool, str]:
+        """Get an answer and run its commands; return whether it had any, and its text."""
         answer = self._model.ask(self._history, self._bash.pause)
-        self._transcript.write("assistant", text=answer.text, commands=[call.command for call in answer.calls])
+        texts = [] if answer.calls else actions_in(answer.text)
+        self._n_calls, self._n_texts = self._n_calls + len(answer.calls), self._n_texts + len(texts)
+        commands = [call.command for call in answer.calls] or texts
+        self._transcript.write("assistant", text=answer.text, commands=commands, **({"as": "text"} if texts else {}))
         results = []
-        for call in answer.calls:
-            results.append(UNREADABLE if call.command is None else self._bash.run(call.command))
+        for command in commands:
+            results.append(UNREADABLE if command is None else self._bash.run(command))
             self._transcript.write("tool", text=results[-1])
-        self._history.add(answer, results)
-        return bool(answer.calls)
+        self._history.add(answer, results if answer.calls else [])
+        if texts:
+            numbered = (f"[output of block {place}]\n{result}" for place, result in enumerate(results, 1))
+            self._history.say("\n".join(numbered) if len(results) > 1 else results[0])
+        return bool(commands), answer.text
 
     def _say(self, text: str) -> None:
         self._history.say(text)
@@ -120,5 +175,8 @@ class _Conversation:
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent with the model in a config; raise ``UsageError`` or ``MissingExtra``."""
-    upstream, model = choose_model(config, CONVERSATIONS)
-    return NeutralAgent(upstream, model, config.effort)
+    upstream, model = choose_model(config, CONVERSATIONS, ("actions",))
+    actions = str(config.options.get("actions", Actions.AUTO))
+    if actions not in set(Actions):
+        raise UsageError(f"Invalid option actions of the agent 'neutral': expected auto or text, got {actions!r}.")
+    return NeutralAgent(upstream, model, config.effort, Actions(actions))

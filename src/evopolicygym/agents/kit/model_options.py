@@ -53,16 +53,17 @@ def upstream_of(config: AgentConfig) -> ModelUpstream | None:
     return upstream
 
 
-def choose_model(config: AgentConfig, formats: Collection[ApiFormat]) -> tuple[ModelUpstream, str]:
+def choose_model(
+    config: AgentConfig, formats: Collection[ApiFormat], others: Collection[str] = ()
+) -> tuple[ModelUpstream, str]:
     """Return a model's server and name, for an agent that supports these API formats.
 
-    Raises ``UsageError`` or ``MissingExtra``.
+    ``others`` are the agent's options besides those of a model. Raises ``UsageError`` or ``MissingExtra``.
     """
     name = config.name
-    if unknown := set(config.options) - set(MODEL_OPTIONS):
-        raise UsageError(
-            f"The agent {name!r} has no option {', '.join(sorted(unknown))}: expected {', '.join(MODEL_OPTIONS)}."
-        )
+    if unknown := set(config.options) - {*MODEL_OPTIONS, *others}:
+        known = ", ".join((*MODEL_OPTIONS, *others))
+        raise UsageError(f"The agent {name!r} has no option {', '.join(sorted(unknown))}: expected {known}.")
     upstream = upstream_of(config)
     if upstream is None or not config.model:
         raise UsageError(

@@ -99,7 +99,7 @@ class ModelClient:
         Raises ``ModelFailed``, ``ConversationTooLong``, ``AllowanceSpent``, and whatever ``pause`` raises.
         """
         body = json.dumps(conversation.body(self._model)).encode()
-        deadline = 0.0
+        deadline, before = 0.0, ""
         for attempt in range(TRIES):
             try:
                 return self._attempt(conversation, body, pause)
@@ -112,7 +112,9 @@ class ModelClient:
             if not trouble.rule.retried or attempt == TRIES - 1 or time.monotonic() + wait_s > deadline:
                 times = f" It was asked {attempt + 1} times in a row." if attempt else ""
                 raise ModelFailed(said + times, trouble.rule.end)
-            LOG.warning("%s Attempt %d of %d follows in %.0f s.", said, attempt + 2, TRIES, wait_s)
+            again = "The same again." if said == before else said
+            LOG.warning("%s Attempt %d of %d follows in %.0f s.", again, attempt + 2, TRIES, wait_s)
+            before = said
             _wait(wait_s, pause)
         raise AssertionError("unreachable")
 
