@@ -7,13 +7,16 @@ raises ``PolicyFailed``.
 import fcntl
 import os
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.core import strict_json
+from evopolicygym.core import causes, strict_json
+from evopolicygym.core.causes import Cause, cause_of
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import Failure, FailureReason
+from evopolicygym.core.shortage import describe_shortage, shortage_of
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import Limits, PolicyContext
 from evopolicygym.core.text import well_formed
@@ -70,6 +73,8 @@ class PolicyProcess:
         self._read_action = layout.bind(schema_out, self._answer, layout.HEADER.size, wide=True).read
         self._views = [self._answer]
         self._step = 0
+        self._has_started = False
+        """Whether the policy's first line was reached."""
         self._time: ProcessorTime | None = None
         self._before_acts_s = 0.0
         """Processor time used before the first act, in seconds."""
@@ -119,7 +124,12 @@ class PolicyProcess:
             return None
 
     def wait_until_loaded(self) -> None:
-        """Wait until the policy is constructed; raise ``PolicyFailed`` with the submission's status if it can't be."""
+        """Wait until the policy is constructed; raise ``PolicyFailed`` with the submission's status if it can't be.
+
+        Raises ``SandboxError`` if its process fails before the policy's first line.
+        """
+        self._receive(layout.STARTED)
+        self._has_started = True
         self._receive(layout.LOADED)
         self.beat += 1
 
@@ -199,6 +209,8 @@ class PolicyProcess:
                 f"This machine is too busy to play on: {self._stage()}the policy got {self._monitor.starved}. "
                 f"Resume when other programs have ended, or with fewer workers."
             )
+        if cause_of(causes.Failure(causes.Part.POLICY, before_first_line=not self._has_started)) is Cause.MACHINE:
+            raise SandboxError(self._not_started(report))
         loading, step = self.beat == 1, self.steps_answered
         if self._monitor.timed_out:
             failure = Failure(FailureReason.TIMEOUT, self._stage() + self._monitor.timed_out, step)
@@ -215,6 +227,14 @@ class PolicyProcess:
         failure = Failure(reason, " ".join(message.splitlines())[:500], step, trace[:12_000])
         status = SubmissionStatus(reason_text) if reason_text in LOAD_STATUSES else SubmissionStatus.INIT_ERROR
         return PolicyFailed(failure, status if loading else None)
+
+    def _not_started(self, report: Mapping[str, Any]) -> str:
+        """Return why the process failed before the policy's first line, given its report."""
+        how = str(report.get("message") or self._monitor.timed_out or "it ended or broke the channel")
+        number = report.get("errno")
+        shortage = shortage_of(OSError(number, how)) if isinstance(number, int) else None
+        hint = f" {describe_shortage(shortage)}" if shortage else ""
+        return f"A policy's process failed before the policy's first line: {well_formed(how).strip()}.{hint}"
 
     def _read_report(self) -> dict[str, Any]:
         """Return the process's report of its failure; empty if there is none or it can't be read."""
