@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from asking import submit
 from evopolicygym.core.errors import SandboxError
+from fakes import RunMaker
+from ordinary_user import ordinary_user
 from playground import one_worker, policy
 from simulators import spec
 
@@ -55,3 +58,35 @@ def test_before_a_policys_first_line(tmp_path: Path) -> None:
         pytest.raises(SandboxError, match="RLIMIT_NONE"),
     ):
         ground.load(policy())
+
+
+def test_no_more_processes() -> None:
+    """Where no process can be started, the message names the limit and no missing library."""
+    words = [*ordinary_user(), "bash", "-c", 'ulimit -u 1; exec "$@"', "bash", sys.executable, "-B", "-m", "evopolicygym"]
+    ended = subprocess.run(
+        [*words, "check", "sandbox", "process"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+
+    assert ended.returncode == 4, ended.stderr
+    assert "ulimit -u 1," in ended.stderr
+    assert "libseccomp" not in ended.stderr
+
+
+def test_the_judge_can_start_no_thread(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that the judge has no thread for stops the run; it is no failure of the agent that made it."""
+    run = new_run()
+
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(run.session, "accept", no_thread)
+    answer = submit(run)
+
+    assert answer.status_code == 503
+    with pytest.raises(SandboxError, match="ulimit -u"):
+        run.session.raise_fault()

@@ -215,3 +215,18 @@ def test_the_page_lists_what_backends_guarantee() -> None:
     assert {row[1].strip(" `"): [cell == " ✓ " for cell in row[3:6]] for row in rows} == {
         one.value: [one in declared for declared in backends] for one in Guarantee
     }
+
+
+def test_libseccomp_is_found_without_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no program can be started, a filter is compiled all the same: the library is there."""
+    monkeypatch.delitem(sys.modules, "pyseccomp", raising=False)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    seccomp.policy_filter.cache_clear()
+    compiled = seccomp.policy_filter()
+    seccomp.policy_filter.cache_clear()
+
+    assert compiled

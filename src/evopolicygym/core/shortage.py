@@ -1,6 +1,7 @@
 """What a machine ran out of, as an exception shows it, with this process's limits and what raises them."""
 
 import errno
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,10 +34,17 @@ def shortage_of(error: BaseException) -> Shortage | None:
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in ERRORS:
             return ERRORS[seen.errno]
+        if isinstance(seen, OSError) and seen.errno is None and (found := shortage_in(str(seen))):  # the loader's
+            return found
         if isinstance(seen, RuntimeError) and NO_THREAD in str(seen):
             return Shortage.THREADS
         seen = seen.__cause__
     return None
+
+
+def shortage_in(text: str) -> Shortage | None:
+    """Return what a machine ran out of, if the output of a program, in the language C, says so."""
+    return next((shortage for number, shortage in ERRORS.items() if os.strerror(number) in text), None)
 
 
 def describe_shortage(shortage: Shortage) -> str:

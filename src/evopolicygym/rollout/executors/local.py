@@ -18,7 +18,7 @@ from typing import Any, Self
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, ExecutorInfo, Trial, other_code
-from evopolicygym.core.shortage import need_descriptors
+from evopolicygym.core.shortage import describe_shortage, need_descriptors, shortage_in
 from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import PolicyContext
@@ -141,7 +141,7 @@ class LocalExecutor:
             if not isinstance(reply, Fault):
                 return reply
             if attempt == ATTEMPTS:
-                raise reply.error()
+                raise (self._explained(reply) if reply.blame is Blame.SANDBOX else reply).error()
             self._replace(seat)
         raise AssertionError("unreachable")
 
@@ -265,7 +265,14 @@ class LocalExecutor:
         """Return the error for a worker that could not start, with the environment if its simulator failed."""
         made = f"The environment {self._spec.name!r}{self._of_pack} could not be created: "
         which = made if fault.blame is Blame.SIMULATOR else ""
-        return replace(fault, message=f"{which}{fault.message}{self._log_tail(fault.message)}").error()
+        return self._explained(replace(fault, message=which + fault.message)).error()
+
+    def _explained(self, fault: Fault) -> Fault:
+        """Return a fault with what was printed at last, and with what the machine ran out of if that says so."""
+        tail = self._log_tail(fault.message)
+        shortage = None if shortage_in(fault.message) else shortage_in(tail)
+        hint = f" {describe_shortage(shortage)}" if shortage else ""
+        return replace(fault, message=f"{fault.message}{hint}{tail}")
 
     @property
     def _of_pack(self) -> str:
@@ -341,6 +348,7 @@ class LocalExecutor:
         played = attempts[job.position]
         extra = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
         if played >= ATTEMPTS + extra:
+            fault = self._explained(fault) if fault.blame is Blame.SANDBOX else fault
             raise fault.error(
                 f"Case {job.position} of {self._spec.name}{self._of_pack} was played {played} times and failed each "
                 f"time: "
