@@ -1,4 +1,4 @@
-"""What a machine runs out of is never a policy's or an agent's failure: the run stops, resumable, and names the limit."""
+"""What a machine runs out of is no failure of a policy or an agent: the run stops, resumable, and names the limit."""
 
 import json
 import os
@@ -62,7 +62,17 @@ def test_before_a_policys_first_line(tmp_path: Path) -> None:
 
 def test_no_more_processes() -> None:
     """Where no process can be started, the message names the limit and no missing library."""
-    words = [*ordinary_user(), "bash", "-c", 'ulimit -u 1; exec "$@"', "bash", sys.executable, "-B", "-m", "evopolicygym"]
+    words = [
+        *ordinary_user(),
+        "bash",
+        "-c",
+        'ulimit -u 1; exec "$@"',
+        "bash",
+        sys.executable,
+        "-B",
+        "-m",
+        "evopolicygym",
+    ]
     ended = subprocess.run(
         [*words, "check", "sandbox", "process"],
         capture_output=True,

@@ -323,6 +323,7 @@ def _application(session: JudgeSession) -> Starlette:
         *_policy_routes(session),
         Route("/finish", finish, methods=["POST"]),
     ]
+
     async def on_error(_: Request, error: Exception) -> Response:
         if shortage := shortage_of(error):
             session.fail(SandboxError(f"{describe_shortage(shortage)} ({type(error).__name__}: {error})"))

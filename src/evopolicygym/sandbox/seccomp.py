@@ -186,7 +186,7 @@ def _load_pyseccomp() -> Any:  # noqa: ANN401 - untyped library
     start.
     """
     find_library = ctypes.util.find_library
-    ctypes.util.find_library = {"c": None, "seccomp": "libseccomp.so.2"}.get
+    ctypes.util.find_library = {"c": None, "seccomp": "libseccomp.so.2"}.get  # type: ignore[assignment] # overloaded
     try:
         import pyseccomp
     except (ImportError, OSError, RuntimeError) as error:
