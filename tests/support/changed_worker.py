@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 
 from evopolicygym.rollout import policy_monitor, worker
@@ -40,9 +41,15 @@ def jumping_clock() -> None:
     time.time = lambda: really() + (-1) ** next(looks) * 3600
 
 
+def unconfinable() -> None:
+    """Have no policy's process get as far as the policy, since a limit of it can't be set."""
+    confinement = process.confinement
+    process.confinement = lambda *given: replace(confinement(*given), limits={"RLIMIT_NONE": 0})
+
+
 CHANGES: dict[str, Callable[[], None]] = {
     change.__name__: change
-    for change in (without_filter, without_last_number, without_control_groups, starved, jumping_clock)
+    for change in (without_filter, without_last_number, without_control_groups, starved, jumping_clock, unconfinable)
 }
 
 if __name__ == "__main__":

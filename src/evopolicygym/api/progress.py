@@ -25,7 +25,7 @@ from evopolicygym.core.event import (
     SubmissionPublished,
 )
 from evopolicygym.core.places import state_directory
-from evopolicygym.core.rollout import AND, Isolation, is_unverified
+from evopolicygym.core.rollout import AND, WEAKER, Isolation, is_unverified
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import best_so_far, estimate
 from evopolicygym.core.submission import SubmissionStatus
@@ -68,6 +68,8 @@ class RunView:
         self._console.print(Text(f"record: {paths.root}", style="dim"), soft_wrap=True)
         if is_unverified(opened.isolation):
             self._console.print(Text("Warning: isolation 'none': no sandbox; the score is unverified.", "yellow"))
+        if weaker := opened.findings.get(WEAKER):
+            self._console.print(Text(f"Warning: {printable(weaker)}", "yellow"), soft_wrap=True)
         if missing := Isolation.parse(opened.isolation).missing:
             said = f"Played without {AND.join(sorted(missing))}, as was waived; the run is marked."
             self._console.print(Text(said, "yellow"))

@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from evopolicygym.cli.interruption import INTERRUPTED
 from evopolicygym.cli.output import print_error
 from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.shortage import shortage_as_error
 from evopolicygym.version import __version__
 
 HELP = """
@@ -173,7 +174,8 @@ def _options(
 def main() -> None:
     """Run the program and exit with its exit code."""
     try:
-        app()
+        with shortage_as_error():
+            app()
     except EvoPolicyGymError as error:
         print_error(str(error))
         sys.exit(error.exit_code)

@@ -293,6 +293,10 @@ class Isolation:
         return f"{self.backend}{WITHOUT}{AND.join(sorted(self.missing))}" if self.missing else self.backend
 
 
+WEAKER = "weaker"
+"""Name of the finding on guarantees of a backend, or of a stronger one, that a machine doesn't keep, and what would."""
+
+
 def is_unverified(isolation: str) -> bool:
     """Return whether scores made with an isolation are marked as unverified."""
     return Isolation.parse(isolation).backend == UNVERIFIED

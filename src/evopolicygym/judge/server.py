@@ -27,9 +27,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from evopolicygym.core import regular_file, strict_json
 from evopolicygym.core.agent import JudgeAddress
-from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
+from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, SandboxError, StorageError
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.score import estimate
+from evopolicygym.core.shortage import describe_shortage, shortage_of
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import printable
@@ -322,8 +323,19 @@ def _application(session: JudgeSession) -> Starlette:
         *_policy_routes(session),
         Route("/finish", finish, methods=["POST"]),
     ]
+
+    async def on_error(_: Request, error: Exception) -> Response:
+        if shortage := shortage_of(error):
+            session.fail(SandboxError(f"{describe_shortage(shortage)} ({type(error).__name__}: {error})"))
+            return _stopped()
+        if isinstance(error, RequestRefused):
+            return _refusal(error)
+        raise error
+
     handlers: dict[Any, Any] = {
-        RequestRefused: _on_refusal,
+        RequestRefused: on_error,
+        OSError: on_error,
+        RuntimeError: on_error,
         RecordError: _on_stop,
         StorageError: _on_stop,
         404: _on_unknown,
@@ -446,13 +458,11 @@ def _no_such_call(status: int) -> RequestRefused:
     return RequestRefused(RefusalStatus.INVALID_REQUEST, "There is no such call.", status)
 
 
-async def _on_refusal(_: Request, refused: Exception) -> Response:
-    if not isinstance(refused, RequestRefused):
-        raise refused
-    return _refusal(refused)
-
-
 async def _on_stop(_: Request, __: Exception) -> Response:
+    return _stopped()
+
+
+def _stopped() -> Response:
     return _refusal(RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped; nothing is lost.", 503))
 
 

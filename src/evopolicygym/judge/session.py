@@ -323,9 +323,13 @@ class JudgeSession:
         try:
             yield
         except StorageError as error:
-            self.fault = error
-            self._notify()
+            self.fail(error)
             raise
+
+    def fail(self, error: BaseException) -> None:
+        """Stop the run by an error, which is raised where the run is awaited."""
+        self.fault = error
+        self._notify()
 
     @property
     def done(self) -> bool:
@@ -453,8 +457,7 @@ class JudgeSession:
                     self._in_place.add(submission.index)
                 self._notify()
         except BaseException as error:  # noqa: BLE001 - raised where the run is awaited
-            self.fault = error
-            self._notify()
+            self.fail(error)
         finally:
             with self._changed:
                 self.trials.give_up(RecordError("the run was stopped"))

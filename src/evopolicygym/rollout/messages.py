@@ -17,6 +17,7 @@ from evopolicygym.core.errors import (
 )
 from evopolicygym.core.interface import InterfaceDraw
 from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
+from evopolicygym.core.shortage import describe_shortage, shortage_of
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.sandbox.host import PolicyLibrary
@@ -141,6 +142,8 @@ def fault_of(error: Exception) -> Fault:
             return Fault(str(error), Blame.USAGE)
         case EvoPolicyGymError():
             return Fault(str(error))
+        case _ if shortage := shortage_of(error):
+            return Fault(f"{describe_shortage(shortage)} ({type(error).__name__}: {error})", Blame.SANDBOX)
         case OSError(errno=number) if number in NO_STORAGE:
             return Fault(f"An episode could not be written: {error}", Blame.STORAGE)
         case _:

@@ -7,6 +7,7 @@ raises ``PolicyFailed``.
 import fcntl
 import os
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from evopolicygym.core import causes, strict_json
 from evopolicygym.core.causes import Cause, Part, cause_of
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import Failure, FailureReason
+from evopolicygym.core.shortage import describe_shortage, shortage_of
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import Limits, PolicyContext
 from evopolicygym.core.text import well_formed
@@ -73,6 +75,8 @@ class PolicyProcess:
         self._read_action = layout.bind(schema_out, self._answer, layout.HEADER.size, wide=True).read
         self._views = [self._answer]
         self._step = 0
+        self._has_started = False
+        """Whether the policy's first line was reached."""
         self._time: ProcessorTime | None = None
         self._code: int | None = None
         self._before_acts_s = 0.0
@@ -123,7 +127,12 @@ class PolicyProcess:
             return None
 
     def wait_until_loaded(self) -> None:
-        """Wait until the policy is constructed; raise ``PolicyFailed`` with the submission's status if it can't be."""
+        """Wait until the policy is constructed; raise ``PolicyFailed`` with the submission's status if it can't be.
+
+        Raises ``SandboxError`` if its process fails before the policy's first line.
+        """
+        self._receive(layout.STARTED)
+        self._has_started = True
         self._receive(layout.LOADED)
         self.beat += 1
 
@@ -212,12 +221,16 @@ class PolicyProcess:
                 f"This machine is too busy to play on: {self._stage()}the policy got {self._monitor.starved}. "
                 f"Resume when other programs have ended, or with fewer workers."
             )
-        ended = causes.Failure.of_code(Part.POLICY, self._reap(), sent_here=not by_itself)
+        started = self._has_started
+        code = self._reap()
+        ended = causes.Failure.of_code(Part.POLICY, code, sent_here=not by_itself)
         if cause_of(ended) is Cause.MACHINE:
             memory = " (the kernel sends it when memory runs out)" if ended.signal == signal.SIGKILL else ""
             raise SandboxError(
                 f"{self._stage()}the policy's process was killed from outside by {ended.killed_by}{memory}."
             )
+        if cause_of(causes.Failure(Part.POLICY, before_first_line=not started)) is Cause.MACHINE:
+            raise SandboxError(self._not_started(report))
         loading, step = self.beat == 1, self.steps_answered
         if self._monitor.timed_out:
             failure = Failure(FailureReason.TIMEOUT, self._stage() + self._monitor.timed_out, step)
@@ -234,6 +247,14 @@ class PolicyProcess:
         failure = Failure(reason, " ".join(message.splitlines())[:500], step, trace[:12_000])
         status = SubmissionStatus(reason_text) if reason_text in LOAD_STATUSES else SubmissionStatus.INIT_ERROR
         return PolicyFailed(failure, status if loading else None)
+
+    def _not_started(self, report: Mapping[str, Any]) -> str:
+        """Return why the process failed before the policy's first line, given its report."""
+        how = str(report.get("message") or self._monitor.timed_out or "it ended or broke the channel")
+        number = report.get("errno")
+        shortage = shortage_of(OSError(number, how)) if isinstance(number, int) else None
+        hint = f" {describe_shortage(shortage)}" if shortage else ""
+        return f"A policy's process failed before the policy's first line: {well_formed(how).strip()}.{hint}"
 
     def _read_report(self) -> dict[str, Any]:
         """Return the process's report of its failure; empty if there is none or it can't be read."""

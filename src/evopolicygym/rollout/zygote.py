@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.core.shortage import describe_shortage, shortage_of
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.guest.zygote import (
@@ -234,6 +235,11 @@ class Zygote:
             self.close()
             raise SandboxError(f"A policy's zygote did not start in its sandbox: {error}.") from error
         reply = json.loads(answer)
+        if "error" in reply:
+            self.close()
+            shortage = shortage_of(OSError(reply["errno"], ""))
+            hint = f" {describe_shortage(shortage)}" if shortage else ""
+            raise SandboxError(f"A policy's zygote did not start in its sandbox: {reply['error']}.{hint}")
         self.landlock, self.addresses = int(reply["landlock"]), str(reply["addresses"])
 
 

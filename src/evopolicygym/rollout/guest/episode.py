@@ -38,7 +38,7 @@ def run_policy(setup: Mapping[str, Any], confinement: lockdown.PreparedLockdown)
         failure = _report(error)
     finally:
         if failure:
-            _send_report(failure, layout.size(setup["action_space"], wide=True))
+            _send_report(failure, layout.size(setup["action_space"], wide=True), ANSWERS)
         _flush()
         os._exit(0)
 
@@ -48,6 +48,9 @@ def _play(setup: Mapping[str, Any]) -> None:
     answer = bytearray(layout.HEADER.size + layout.size(setup["action_space"], wide=True))
     read_observation = layout.bind(setup["obs_space"], question, layout.HEADER.size, wide=False).read
     write_action = layout.bind(setup["action_space"], answer, layout.HEADER.size, wide=True).write
+    _prepare(setup)
+    _send(answer, layout.STARTED, 0)
+    _set_stage("import_error")
     policy = _construct(setup)
     _send(answer, layout.LOADED, 0)
     layout.read_whole(QUESTIONS, question)
@@ -66,12 +69,16 @@ def _play(setup: Mapping[str, Any]) -> None:
             return
 
 
-def _construct(setup: Mapping[str, Any]) -> Any:
+def _prepare(setup: Mapping[str, Any]) -> None:
+    """Do all that precedes the policy's first line."""
     os.chdir(setup["policy_path"])
     sys.path.insert(0, setup["policy_path"])
     sys.dont_write_bytecode = True
     _seed(setup["policy_seed"])
     sys.meta_path.insert(0, _PolicyFile(f"{setup['policy_path']}/policy.py"))
+
+
+def _construct(setup: Mapping[str, Any]) -> Any:
     module = __import__("policy")
     if not isinstance(getattr(module, "Policy", None), type):
         raise PolicyMissing("policy.py defines no class Policy")
@@ -123,9 +130,10 @@ def _report(error: BaseException) -> str:
         trace = "".join(traceback.format_exception(error))
     except Exception:  # noqa: BLE001 - whatever the policy's __str__ raises
         message, trace = type(error).__name__, ""
-    report = json.dumps({"reason": reason, "message": message, "traceback": trace[-12_000:]})
+    number = error.errno if isinstance(error, OSError) and isinstance(error.errno, int) else 0
+    report = json.dumps({"reason": reason, "message": message, "traceback": trace[-12_000:], "errno": number})
     if len(report) > layout.REPORT_LIMIT:
-        return json.dumps({"reason": reason, "message": message[:100], "traceback": ""})
+        return json.dumps({"reason": reason, "message": message[:100], "traceback": "", "errno": number})
     return report
 
 
@@ -139,10 +147,15 @@ def _reason(error: BaseException) -> str:
     return _stage
 
 
-def _send_report(report: str, action_size: int) -> None:
+def report_not_started(error: BaseException, setup: Mapping[str, Any], answers: int) -> None:
+    """Report on a pipe for answers why this process can't become a policy."""
+    _send_report(_report(error), layout.size(setup["action_space"], wide=True), answers)
+
+
+def _send_report(report: str, action_size: int, answers: int) -> None:
     body = report.encode("utf-8", "replace")[: layout.REPORT_LIMIT]
     with contextlib.suppress(OSError):
-        layout.write_whole(ANSWERS, layout.HEADER.pack(layout.FAILED, len(body)) + bytes(action_size) + body)
+        layout.write_whole(answers, layout.HEADER.pack(layout.FAILED, len(body)) + bytes(action_size) + body)
 
 
 def _flush() -> None:

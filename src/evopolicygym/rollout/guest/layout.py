@@ -22,7 +22,7 @@ import numpy as np
 
 HEADER = Struct("<II")
 RESET, ACT = 1, 2
-LOADED, READY, ACTION, FAILED = 1, 2, 3, 4
+LOADED, READY, ACTION, FAILED, STARTED = 1, 2, 3, 4, 5
 REPORT_LIMIT = 32_768
 """Most bytes of the report of a failure."""
 

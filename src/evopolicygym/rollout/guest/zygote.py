@@ -16,14 +16,15 @@ buffer is cleared after every fork, so that no child sees the setup of an earlie
 """
 
 import ctypes
+import fcntl
 import gc
 import json
 import os
+import resource
 import signal
 import socket
 import sys
 import traceback
-from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from io import TextIOWrapper
@@ -45,8 +46,12 @@ FILE_TIMES = (float(2**31 - 1), 0.0)
 """Access and modification time of a policy's files, in seconds since 1970. The access time is in the future, so that
 the kernel doesn't update it when a file is read."""
 CLEARED = bytes(MESSAGE_LIMIT)
+MOST_DESCRIPTORS = 4096
+"""Limit of this process, below which ``_arrange_descriptors`` closes all that a child inherits."""
 NOTHING = b"{}"
 """The setup of a child that exits at once."""
+PIPES = 5
+"""Descriptors below this are a policy's null device and pipes (``episode``); this one is its ruleset's."""
 DESCRIPTORS, DESCRIPTOR = Struct("=4i"), Struct("=i")
 """The descriptors of ``FORK`` (questions, answers, stdout, stderr), and the pidfd of its answer."""
 
@@ -54,10 +59,26 @@ DESCRIPTORS, DESCRIPTOR = Struct("=4i"), Struct("=i")
 def main(descriptor: int, last: int = -1) -> None:
     """Serve requests until the worker closes the socket.
 
-    ``last`` is the descriptor of ns_last_pid; -1 without a PID namespace.
+    ``last`` is the descriptor of ns_last_pid; -1 without a PID namespace. An error of the start is the first answer.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=descriptor)
+    try:
+        confinement, setup, checkpoint = _get_ready(control, last)
+    except Exception as error:
+        number = error.errno if isinstance(error, OSError) else 0
+        control.send(json.dumps({"error": f"{type(error).__name__}: {error}", "errno": number}).encode())
+        raise
+    control.send(json.dumps({"landlock": lockdown.landlock_version(), "addresses": _describe_addresses()}).encode())
+    while _serve(control, confinement, setup, last, checkpoint):
+        pass
+
+
+def _get_ready(control: socket.socket, last: int) -> tuple[lockdown.PreparedLockdown, bytearray, str]:
+    """Receive the greeting and load what it names; return what all requests need."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if most == resource.RLIM_INFINITY else min(MOST_DESCRIPTORS, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     greeting = json.loads(control.recv(MESSAGE_LIMIT))
     confinement = lockdown.prepare(greeting["confinement"], privileged=last >= 0)
     checkpoint = greeting["checkpoint"]
@@ -77,9 +98,7 @@ def main(descriptor: int, last: int = -1) -> None:
         pid_namespace.mount_tmpfs(checkpoint, replace=False)
     for _ in range(2):
         _rehearse(confinement, setup, last, checkpoint)
-    control.send(json.dumps({"landlock": lockdown.landlock_version(), "addresses": _describe_addresses()}).encode())
-    while _serve(control, confinement, setup, last, checkpoint):
-        pass
+    return confinement, setup, checkpoint
 
 
 def _pin_directories(places: list[str]) -> None:
@@ -93,8 +112,7 @@ def _pin_directories(places: list[str]) -> None:
             number = os.stat(directory).st_dev  # noqa: PTH116 - pathlib loads late
             of_a_file = os.lstat(f"{directory}/{files[0]}").st_dev if files else None
             if of_a_file != number:
-                with suppress(OSError):  # the limit of open files is reached
-                    os.open(directory, os.O_PATH)
+                os.open(directory, os.O_PATH)
 
 
 def _rehearse(confinement: lockdown.PreparedLockdown, setup: bytearray, last: int, checkpoint: str) -> None:
@@ -214,8 +232,10 @@ def _become_policy(
         ruleset = _arrange_descriptors(descriptors, confinement.ruleset)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception would be taken for the policy's own
         episode.run_policy(json.loads(setup), replace(confinement, ruleset=ruleset))
-    except BaseException:  # noqa: BLE001 - the child must never continue as a second zygote
+    except BaseException as error:  # noqa: BLE001 - the child must never continue as a second zygote
         traceback.print_exc()
+        if setup != NOTHING:
+            episode.report_not_started(error, json.loads(setup), descriptors[1])
     finally:
         os._exit(70)
 
@@ -229,16 +249,18 @@ def _send_pid(control: socket.socket) -> None:
 
 
 def _arrange_descriptors(descriptors: tuple[int, ...], ruleset: int) -> int:
-    """Move the child's pipes to the descriptors of ``episode``, close all others; return the ruleset's descriptor."""
-    high = [os.dup2(descriptor, 100 + place, inheritable=False) for place, descriptor in enumerate(descriptors)]
-    ruleset_copy = os.dup2(ruleset, 120, inheritable=False) if ruleset >= 0 else -1
+    """Move the child's pipes to the descriptors of ``episode``, close all others; return the ruleset's descriptor.
+
+    All are copied above their targets first, so that none is overwritten before it is moved.
+    """
     null = os.open("/dev/null", os.O_RDONLY)
-    for source, target in zip((null, high[2], high[3], high[0], high[1]), range(5), strict=True):
-        os.dup2(source, target)
-    if ruleset_copy >= 0:
-        os.dup2(ruleset_copy, 5, inheritable=False)
-    os.closerange(6 if ruleset_copy >= 0 else 5, 4096)
-    return 5 if ruleset_copy >= 0 else -1
+    questions, answers, out, err = descriptors
+    sources = (null, out, err, questions, answers, *([ruleset] if ruleset >= 0 else ()))
+    copies = [fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, len(sources)) for source in sources]
+    for target, source in enumerate(copies):
+        os.dup2(source, target, inheritable=target < PIPES)
+    os.closerange(len(sources), MOST_DESCRIPTORS)
+    return PIPES if ruleset >= 0 else -1
 
 
 def _describe_addresses() -> str:

