@@ -214,10 +214,7 @@ class PolicyProcess:
             )
         ended = causes.Failure.of_code(Part.POLICY, self._reap(), sent_here=not by_itself)
         if cause_of(ended) is Cause.MACHINE:
-            memory = " (the kernel sends it when memory runs out)" if ended.signal == signal.SIGKILL else ""
-            raise SandboxError(
-                f"{self._stage()}the policy's process was killed from outside by {ended.killed_by}{memory}."
-            )
+            raise SandboxError(f"{self._stage()}the policy's process was {ended.killed}.")
         loading, step = self.beat == 1, self.steps_answered
         if self._monitor.timed_out:
             failure = Failure(FailureReason.TIMEOUT, self._stage() + self._monitor.timed_out, step)

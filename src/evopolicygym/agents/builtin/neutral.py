@@ -67,7 +67,9 @@ class NeutralAgent:
                 if not model.has_answered:
                     raise AgentError(f"The agent can't work: {error}") from error
                 end, message = error.end, str(error)
-            except (SandboxTerminated, RequestRefused, JudgeUnreachable) as error:
+            except SandboxTerminated as error:
+                end, message = error.end, str(error)
+            except (RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
         return Turn(end, message, usage=model.usage().figures(), findings=bash.findings)
 
