@@ -302,7 +302,7 @@ def test_agent_that_cannot_be_ended_stops_the_run(tmp_path: Path, monkeypatch: p
     def stays(*_: object) -> None:
         raise SandboxError("The agent's processes were still there.")
 
-    monkeypatch.setattr("evopolicygym.sandbox.program.started.StartedProgram.terminate", stays)
+    monkeypatch.setattr("evopolicygym.sandbox.program.started.StartedProgram._end", stays)
     with pytest.raises(SandboxError, match="still there"):
         played_by(tmp_path / "runs", "true")
 

@@ -83,12 +83,16 @@ def print_text(text: str, *, end: str = "\n") -> None:
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON value, numpy's included
-    """Print a value on stdout as JSON; control characters are escaped."""
+    """Print a value on stdout as JSON; control characters are escaped, and all that the encoding lacks."""
     from evopolicygym.core.strict_json import dumps
 
     text = dumps(value, indent=2)
     if not text.replace("\n", "").isprintable():
         text = "".join(char if char == "\n" or char.isprintable() else f"{json.dumps(char)[1:-1]}" for char in text)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = "".join(char if char.isascii() else json.dumps(char)[1:-1] for char in text)
     typer.echo(text)
 
 

@@ -119,13 +119,15 @@ class AgentEnd(StrEnum):
     """Its model's server failed repeatedly or didn't answer."""
     CONTEXT_EXCEEDED = "context_exceeded"
     """Its conversation became longer than its model's context."""
+    KILLED = "killed"
+    """Its program was killed from outside, by the machine or an administrator."""
     ALLOWANCE_SPENT = "allowance_spent"
     """It was ended because a limit set by the user was reached."""
 
     @property
     def pauses(self) -> bool:
         """Whether the cause lies outside the agent: the run is paused and can be resumed."""
-        return self in {AgentEnd.LIMITED, AgentEnd.UNAUTHORIZED, AgentEnd.UNAVAILABLE}
+        return self in {AgentEnd.LIMITED, AgentEnd.UNAUTHORIZED, AgentEnd.UNAVAILABLE, AgentEnd.KILLED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,14 +95,17 @@ class Failure:
         return cls(part, max(0, -(code or 0)), sent_here)
 
     @property
-    def killed_by(self) -> str:
-        """The name of the signal from outside that ended it; empty if none did."""
-        return signal.Signals(self.signal).name if self.signal in FROM_OUTSIDE and not self.sent_here else ""
+    def killed(self) -> str:
+        """By which signal it was killed from outside, for a message; empty if by none."""
+        if self.signal not in FROM_OUTSIDE or self.sent_here:
+            return ""
+        memory = ", as the kernel does when memory runs out" if self.signal == signal.SIGKILL else ""
+        return f"killed from outside by {signal.Signals(self.signal).name}{memory}"
 
 
 def cause_of(failure: Failure) -> Cause:
     """Return whose failure it is that a process failed."""
-    if failure.killed_by or failure.shortage or failure.before_first_line:
+    if failure.killed or failure.shortage or failure.before_first_line:
         return Cause.MACHINE
     match failure.part:
         case Part.POLICY:

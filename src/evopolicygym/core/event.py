@@ -99,6 +99,11 @@ class RunOpened:
     """The nonce of a board, from which the cases are derived too; empty without one."""
     readable: str = ""
     """``group`` if the group of the run directory may read it once nobody plays the run; else empty."""
+    hidden_pace: float = 0.0
+    """How many times the time of its train episodes a policy may take over a hidden one (``RunState.hidden_limit_s``);
+    0 in older records, which have no such limit."""
+    hidden_grace_s: float = 0.0
+    """Seconds that it may take besides."""
 
     @property
     def entry(self) -> str:

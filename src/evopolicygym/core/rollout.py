@@ -185,6 +185,9 @@ class EpisodeJob:
     recording: Recording = Recording.TRAJECTORY
     world_seed: int = 0
     """Seeds what a world draws once for an experiment; nothing in the standard world."""
+    most_s: float = 0.0
+    """Seconds that the policy may take over the whole episode, or else the anchor plays it from its start; 0 for no
+    such limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,6 +278,25 @@ class RunState:
         charged, left = replace(submission.charged, submit_index=0), task.budget.most - len(submission.episodes)
         return replace(submission, charged=charged, first_global_episode=0, remaining_budget=left)
 
+    def hidden_limit_s(self, checkpoint: str) -> float:
+        """Return the seconds that a checkpoint's policy may take over a hidden episode; 0 for no such limit.
+
+        They follow from the event log alone: ``hidden_pace`` times its longest train episode, or the longest possible
+        episode at its slowest train pace if that is longer, and ``hidden_grace_s`` besides.
+        """
+        played = [
+            episode
+            for submission in self.submissions
+            if submission.charged.checkpoint == checkpoint
+            for episode in submission.episodes
+            if episode
+        ]
+        pace, steps = self.opened.hidden_pace, self.opened.task.environment.max_steps
+        if not pace or not played:
+            return 0.0
+        longest = max(max(episode.seconds, steps * (episode.act_seconds or 0.0)) for episode in played)
+        return round(self.opened.hidden_grace_s + pace * longest, 1)
+
     def first_with(self, checkpoint: str) -> SubmissionState:
         """Return the earliest candidate with this checkpoint, whose context hidden evaluation repeats."""
         return _first_candidates(self.submissions)[checkpoint]

@@ -40,14 +40,23 @@ class EpisodeJobBuilder:
     """The experiment's secret, from which policies' seeds are derived."""
     run_seed: int
 
-    def job(self, split: Split, index: int, position: int, directory: Path | None, recording: Recording) -> EpisodeJob:
-        """Return the job that plays a case; its files go into ``directory``, if any."""
+    def job(
+        self,
+        split: Split,
+        index: int,
+        position: int,
+        directory: Path | None,
+        recording: Recording,
+        most_s: float = 0.0,
+    ) -> EpisodeJob:
+        """Return the job that plays a case in at most ``most_s``, if any; its files go into ``directory``, if any."""
         return EpisodeJob(
             position=position,
             seed=self.cases.seed(split, index),
             policy_seed=cases.policy_seed(self.secret, self.cases.environment, split, index, self.run_seed),
             directory=directory,
             recording=recording,
+            most_s=most_s,
             world_seed=self.world_seed,
         )
 
@@ -205,8 +214,11 @@ def finalize(rollouts: Rollouts) -> None:
 def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
     """Play the cases of a hidden split that a checkpoint has not played yet, in a fixed order."""
     state, paths = rollouts.writer.state, rollouts.writer.paths
+    most_s = state.hidden_limit_s(checkpoint)
     jobs = [
-        rollouts.job_builder.job(split, index, index, paths.hidden_episode(split, checkpoint, index), Recording.ACTIONS)
+        rollouts.job_builder.job(
+            split, index, index, paths.hidden_episode(split, checkpoint, index), Recording.ACTIONS, most_s
+        )
         for index in state.rollout(split, checkpoint).missing
     ]
     rollouts.play(split, checkpoint, state.context(state.first_with(checkpoint)), jobs)

@@ -121,6 +121,10 @@ SIMULATOR_FAILED = (
 )
 
 
+BROKE_SIMULATOR = Failure(FailureReason.INVALID_ACTION, SIMULATOR_FAILED)
+NO_OUTPUT = PolicyOutput(b"", b"")
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """The end of an episode."""
@@ -141,13 +145,18 @@ def play_episode(
 ) -> Episode:
     """Play one case with the installed checkpoint, and write its files to the job's directory, if any."""
     start = perf_counter()
-    policy = PolicyProcess(zygote, context, limits, watchdog, job.position, job.policy_seed)
+    policy = PolicyProcess(zygote, context, limits, watchdog, job.position, job.policy_seed, job.most_s)
+    whole: Failure | None = None
     try:
         with closing(play_through(Environment(spec, job.world_seed), interface)) as environment:
             recorder, ending, failure = _play(environment, policy, context, job, watchdog)
         act_seconds = None if failure else policy.mean_act_s
+    except PolicyFailed as failed:
+        whole = failed.failure
     finally:
         output = policy.end()
+    if whole:
+        return play_without_policy(spec, context, watchdog, job, interface, whole, output)
     seconds = perf_counter() - start
     episode = _finish_episode(environment, recorder, ending, failure, output, job, seconds, interface)
     return replace(episode, act_seconds=None if act_seconds is None else round(act_seconds, 7))
@@ -159,16 +168,17 @@ def play_without_policy(
     watchdog: Watchdog,
     job: EpisodeJob,
     interface: BoundInterface | None = None,
+    failure: Failure = BROKE_SIMULATOR,
+    output: PolicyOutput = NO_OUTPUT,
 ) -> Episode:
-    """Have the anchor play a whole case, since the simulator fails on the policy's actions."""
+    """Have the anchor play a whole case, for a policy's failure that counts from the start."""
     start = perf_counter()
     frame = bytearray(layout.size(context.obs_space, wide=False))
     write = layout.bind(context.obs_space, frame, wide=False).write
     with closing(play_through(Environment(spec, job.world_seed), interface)) as environment:
         recorder = _start_recording(environment, frame, 0, write, context, job)
         ending = _play_steps(environment, write, recorder, _random_actions(environment, job.seed, watchdog))
-    failure = Failure(FailureReason.INVALID_ACTION, SIMULATOR_FAILED)
-    output, seconds = PolicyOutput(b"", b""), perf_counter() - start
+    seconds = perf_counter() - start
     return _finish_episode(environment, recorder, ending, failure, output, job, seconds, interface)
 
 
@@ -209,6 +219,8 @@ def _play(
         answer = _policy_actions(policy, environment)
         return recorder, _play_steps(environment, write, recorder, answer), None
     except PolicyFailed as failed:
+        if failed.from_start:
+            raise
         answer = _random_actions(environment, job.seed, watchdog)
         return recorder, _play_steps(environment, write, recorder, answer), failed.failure
 

@@ -119,15 +119,17 @@ class PolicyMonitor:
         limits: Limits,
         watchdog: Watchdog,
         last_resort: Callable[[], None],
+        most_s: float = 0.0,
     ) -> None:
         """Start monitoring; ``channel`` holds the worker's ends of the pipes for questions and answers.
 
-        ``last_resort`` kills the whole sandbox.
+        ``last_resort`` kills the whole sandbox. ``most_s`` limits the elapsed time of the episode, if it isn't 0.
         """
         self._process = process
         self._handle = handle
         self._questions, self._answers = channel
         self._episode_s = limits.episode_s
+        self._most_s = most_s
         self._elapsed_s = 0.0
         """Elapsed time in all turns of the policy, without waiting for a processor."""
         self._turn = TurnClock()
@@ -138,6 +140,8 @@ class PolicyMonitor:
         self._killed_at = 0.0
         self.timed_out = ""
         """Message on the limit that was reached; empty otherwise."""
+        self.over_most = False
+        """Whether that limit is ``most_s``."""
         self.crowded = ""
         """Message on too many threads; empty otherwise."""
         self.starved = ""
@@ -226,6 +230,9 @@ class PolicyMonitor:
             self.timed_out = f"it took more than the {episode_s:g} s of processor time allowed {whole}"
         elif self._elapsed_s > ELAPSED * episode_s:
             self.timed_out = f"{slept} {ELAPSED * episode_s:g} s allowed {whole}"
+        elif 0 < self._most_s < self._elapsed_s:
+            self.over_most = True
+            self.timed_out = f"it took more than the {self._most_s:g} s allowed for a hidden episode"
         elif turn.passed_s > STARVED * patience_s:
             self.starved = f"{used_s - turn.used_before_s:.3g} s of processor time within {turn.passed_s:.0f} s"
         if self.timed_out or self.starved:

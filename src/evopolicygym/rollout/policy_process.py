@@ -36,9 +36,11 @@ LOAD_STATUSES = {status.value for status in SubmissionStatus} - {"ok", "interrup
 class PolicyFailed(Exception):
     """The policy failed; the failure is data."""
 
-    def __init__(self, failure: Failure, status: SubmissionStatus | None = None) -> None:
+    def __init__(self, failure: Failure, status: SubmissionStatus | None = None, *, from_start: bool = False) -> None:
         super().__init__(failure.message)
         self.failure = failure
+        self.from_start = from_start
+        """Whether the anchor plays the episode from its start, so that it doesn't depend on the moment of failure."""
         self.status = status
         """The submission's status if the policy could not be loaded."""
 
@@ -62,8 +64,9 @@ class PolicyProcess:
         watchdog: Watchdog,
         position: int = 0,
         policy_seed: int = 0,
+        most_s: float = 0.0,
     ) -> None:
-        """Fork the process, which loads the policy in the background."""
+        """Fork the process, which loads the policy in the background; ``most_s`` is that of its job."""
         self._zygote = zygote
         self._limits = limits
         self.beat, self.patience_s = 1, limits.load_s
@@ -91,7 +94,7 @@ class PolicyProcess:
         self._child = self._fork(setup)
         channel, outputs = (self._questions, self._answers), (self._out, self._err)
         self._monitor = PolicyMonitor(
-            self, self._child.handle, channel, outputs, limits, watchdog, last_resort=zygote.kill
+            self, self._child.handle, channel, outputs, limits, watchdog, last_resort=zygote.kill, most_s=most_s
         )
 
     def _fork(self, setup: dict[str, Any]) -> Child:
@@ -225,13 +228,13 @@ class PolicyProcess:
         code = self._reap()
         ended = causes.Failure.of_code(Part.POLICY, code, sent_here=not by_itself)
         if cause_of(ended) is Cause.MACHINE:
-            memory = " (the kernel sends it when memory runs out)" if ended.signal == signal.SIGKILL else ""
-            raise SandboxError(
-                f"{self._stage()}the policy's process was killed from outside by {ended.killed_by}{memory}."
-            )
+            raise SandboxError(f"{self._stage()}the policy's process was {ended.killed}.")
         if cause_of(causes.Failure(Part.POLICY, before_first_line=not started)) is Cause.MACHINE:
             raise SandboxError(self._not_started(report))
         loading, step = self.beat == 1, self.steps_answered
+        if self._monitor.over_most:
+            message = f"{self._monitor.timed_out}; the anchor played the episode from its start"
+            return PolicyFailed(Failure(FailureReason.TIMEOUT, message), from_start=True)
         if self._monitor.timed_out:
             failure = Failure(FailureReason.TIMEOUT, self._stage() + self._monitor.timed_out, step)
             return PolicyFailed(failure, SubmissionStatus.INIT_TIMEOUT if loading else None)

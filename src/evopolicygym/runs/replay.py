@@ -77,6 +77,7 @@ class ReplaySession:
                 case,
                 files / episode_name(case) if files else None,
                 recording,
+                0.0 if split is Split.TRAIN else self.record.state.hidden_limit_s(checkpoint),
             )
             for case in cases
         ]

@@ -61,6 +61,8 @@ from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 from evopolicygym.specs.catalog import spec_sha256
 
+HIDDEN_PACE, HIDDEN_GRACE_S = 10.0, 20.0
+"""A policy's time over a hidden episode, in multiples of its longest in training, and the seconds besides."""
 STOP_MESSAGE_LENGTH = 500
 """The largest recorded length of the reason for a stop."""
 Observer = Callable[[Event, RunState], None]
@@ -325,6 +327,8 @@ def _build_opened_event(
         agent_version=agent_version(agent, grounds.isolation),
         nonce=config.nonce,
         readable=config.readable,
+        hidden_pace=HIDDEN_PACE,
+        hidden_grace_s=HIDDEN_GRACE_S,
     )
 
 

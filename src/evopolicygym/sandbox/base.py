@@ -156,6 +156,18 @@ class Program:
     """Distributions that its policies may import; it may import them too."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramExit:
+    """How a program ended by itself, or was ended by others."""
+
+    code: int
+    """Its exit code, negative for a signal."""
+    limit: str = ""
+    """A sentence with the limit of its own for which the kernel killed it; empty if none."""
+    with_sandbox: bool = False
+    """Whether its sandbox ended first, which nothing inside can bring about."""
+
+
 class RunningProgram(Protocol):
     """A running program with all processes that it starts."""
 
@@ -169,6 +181,9 @@ class RunningProgram(Protocol):
 
     def limit_exceeded(self) -> str:
         """Return a sentence with the limit that it exceeded; empty if none. Called a few times a second."""
+
+    def exited(self) -> ProgramExit | None:
+        """Return how it ended; None while it runs. Call it before ``terminate``."""
 
     def terminate(self, grace_s: float) -> None:
         """Ask the program to end, kill its processes after the grace period, and return when none is left.

@@ -42,6 +42,13 @@ class ControlGroup:
         """Return the command line of a process that joins, then becomes a program; ``words`` start with its name."""
         return [sys.executable, "-I", "-S", "-c", JOIN, str(self.directory), program, *words]
 
+    def memory_kills(self) -> int:
+        """Return how many of its processes the kernel killed for the group's memory."""
+        with suppress(OSError):
+            lines = (self.directory / "memory.events.local").read_text(encoding="utf-8").splitlines()
+            return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+        return 0
+
     def remove(self, patience_s: float) -> None:
         """Kill all processes in the group and remove it; raise ``SandboxError`` if one can't be killed."""
         _remove(self.directory, monotonic() + patience_s)

@@ -134,6 +134,11 @@ class Watch:
         self._files = min(RESERVE_FILES, disk.f_favail // 2)
         self._next = 0.0
 
+    @property
+    def memory_mb(self) -> int:
+        """The limit of memory in MiB."""
+        return self._limits.memory_mb
+
     def limit_exceeded(self) -> str:
         """Return a sentence with the limit that is exceeded; empty if none is, or between measurements."""
         start = monotonic()
@@ -209,8 +214,11 @@ class ProcessGroup:
     """Bytes in their environments, if they have no namespace."""
 
     def __call__(self) -> Iterator[str]:
-        """Yield their directories in ``/proc``."""
-        namespace = os.stat(f"{self.first}/ns/pid").st_ino if self.first else 0  # noqa: PTH116 - as below
+        """Yield their directories in ``/proc``; none once the first process has ended."""
+        try:
+            namespace = os.stat(f"{self.first}/ns/pid").st_ino if self.first else 0  # noqa: PTH116 - as below
+        except FileNotFoundError:
+            return
         with os.scandir("/proc") as entries:
             for entry in entries:
                 if entry.name.isdigit():

@@ -115,6 +115,8 @@ class CommandAgent:
             return Turn(AgentEnd.ALLOWANCE_SPENT, ended.stop_reason, findings=ended.findings)
         if ended.code is None:
             return Turn(AgentEnd.STOPPED, findings=ended.findings)
+        if ended.killed:
+            return Turn(AgentEnd.KILLED, ended.killed, findings=ended.findings)
         if ended.code:
             message = exit_message(ended.code, workspace.transcript)
             return Turn(AgentEnd.CRASHED, message + self._python_hint(message, workspace), findings=ended.findings)

@@ -86,7 +86,9 @@ class NeutralAgent:
                 if not (model.has_answered or error.end.pauses):
                     raise AgentError(f"The agent can't work: {error}") from error
                 end, message = error.end, str(error)
-            except (SandboxTerminated, RequestRefused, JudgeUnreachable) as error:
+            except SandboxTerminated as error:
+                end, message = error.end, str(error)
+            except (RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
         findings = {**bash.findings, "actions": conversation.acted}
         return Turn(end, message, model.usage().figures(), findings, waiting_s=waiting_s)

@@ -16,8 +16,16 @@ from threading import Thread
 from typing import IO, Any
 
 from evopolicygym.agents.base import About, Model
-from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext, SearchCrashed, make_model_search, mean
+from evopolicygym.agents.kit.model_search import (
+    ModelSearchAgent,
+    SearchContext,
+    SearchCrashed,
+    SearchKilled,
+    make_model_search,
+    mean,
+)
 from evopolicygym.agents.kit.openevolve_harness.link import ADDRESS
+from evopolicygym.agents.kit.program import killed_message
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.core.errors import AgentError, SandboxError
@@ -46,7 +54,7 @@ def make(config: AgentConfig) -> ModelSearchAgent:
 
 
 def search(context: SearchContext) -> None:
-    """Let OpenEvolve search until the context ends the search; raise ``SearchCrashed`` if it fails."""
+    """Let OpenEvolve search until the context ends it; raise ``SearchCrashed`` or ``SearchKilled`` if it fails."""
     token = secrets.token_hex(16)
     last: deque[str] = deque(maxlen=LAST_LINES)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -57,6 +65,8 @@ def search(context: SearchContext) -> None:
                 context.pause(0.0)
                 _serve(context, listener, token)
             code = library.process.returncode
+    if killed := killed_message(code):
+        raise SearchKilled(killed)
     if code:
         raise SearchCrashed(f"OpenEvolve ended with exit code {code}: {' '.join(last)[-300:] or 'it printed nothing'}")
 

@@ -11,6 +11,7 @@ the tool.
 
 import json
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -36,9 +37,11 @@ NO_ACP = "Expected a tool that speaks the Agent Client Protocol over its standar
 class ToolError(Exception):
     """The tool can't continue; the message gives the reason in one line."""
 
-    def __init__(self, message: str, code: int = 0) -> None:
+    def __init__(self, message: str, code: int = 0, exit_code: int = 0) -> None:
         super().__init__(message)
         self.code = code
+        self.exit_code = exit_code
+        """The exit code of a tool that ended, negative for a signal."""
 
 
 def print_event(**event: object) -> None:
@@ -118,8 +121,9 @@ class Connection:
             except queue.Empty:
                 raise ToolError(f"{NO_ACP}; it did not answer {method} within {patience:g} s.") from None
             if line is None:
+                self._lines.put(None)
                 code = self._tool.wait()
-                raise ToolError(f"{NO_ACP}; it exited with code {code} before it answered {method}.")
+                raise ToolError(f"{NO_ACP}; it exited with code {code} before it answered {method}.", exit_code=code)
             try:
                 message = json.loads(line)
             except ValueError:
@@ -227,7 +231,7 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == [TELL_VERSION]:
         return tell_version(arguments[1:])
     prompt, first, previous, *command = arguments
-    tool = None
+    tool, exit_code = None, 0
     try:
         tool = Connection(command)
         session, loads = open_session(tool, previous)
@@ -240,12 +244,21 @@ def main(arguments: list[str]) -> int:
         print_event(type="stop", reason=result.get("stopReason"), usage=result.get("usage") or {})
     except ToolError as error:
         print_event(type="error", message=str(error))
-        return 1
+        exit_code = min(1, error.exit_code) or 1
     finally:
         if tool:
             tool.close()
-    return 0
+    return exit_code
+
+
+def end_as(exit_code: int) -> None:
+    """End this process as the tool ended: by the same signal, if the code is negative, or else with the code."""
+    if exit_code < 0:
+        with suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-exit_code, signal.SIG_DFL)
+        signal.raise_signal(-exit_code)
+    sys.exit(exit_code)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_as(main(sys.argv[1:]))

@@ -29,6 +29,10 @@ WORST = -1e9
 """The value of a candidate that can't be played: below every return, and finite, since libraries compute with it."""
 
 
+class SearchKilled(EvoPolicyGymError):
+    """The library's process was killed from outside."""
+
+
 class SearchCrashed(EvoPolicyGymError):
     """The library failed."""
 
@@ -182,6 +186,8 @@ class ModelSearchAgent:
                 end = Turn(error.end, str(error))
             except (AgentError, SandboxError):
                 raise
+            except SearchKilled as error:
+                end = Turn(AgentEnd.KILLED, str(error))
             except Exception as error:  # noqa: BLE001 - any failure of the library is recorded with its usage
                 end = Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500])
         return replace(end, usage=model.usage().figures())

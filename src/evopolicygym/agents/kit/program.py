@@ -22,6 +22,7 @@ from typing import Self
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import SYSTEM, AgentEnd, AgentLimits, JudgeEndpoint, Workspace
+from evopolicygym.core.causes import Failure, Outcome, Part, outcome_of
 from evopolicygym.core.errors import AgentError, SandboxError, UsageError
 from evopolicygym.core.places import state_directory
 from evopolicygym.model_proxy.failures import Trouble
@@ -74,11 +75,25 @@ class ProgramEnd:
     findings: Mapping[str, str]
     """Guarantees found for its sandbox, by name."""
     code: int | None = None
-    """Its exit code; None if it was terminated."""
+    """Its exit code, negative for a signal; None if it was terminated."""
     limit: str = ""
     """The limit that it exceeded, as a sentence."""
     stop_reason: str = ""
     """The result of ``Launch.stop_reason``."""
+
+    @property
+    def killed(self) -> str:
+        """A sentence on who killed the program, if that pauses the run; empty otherwise.
+
+        A signal that the program or its children sent can't be told from one from outside.
+        """
+        return "" if self.limit else killed_message(self.code)
+
+
+def killed_message(code: int | None) -> str:
+    """Return a sentence on who killed a program with this exit code, if that pauses the run; empty otherwise."""
+    failure = Failure.of_code(Part.AGENT, code)
+    return f"the program was {failure.killed}" if outcome_of(failure) is Outcome.RUN_PAUSES else ""
 
 
 def run_program(
@@ -98,11 +113,12 @@ def run_program(
             while program.process.poll() is None and not limit and not reason and not stop.wait(LOOK_S):
                 limit = program.limit_exceeded()
                 reason = launch.stop_reason()
-            has_exited = program.process.poll() is not None
+            exited = program.exited()
         finally:
             program.terminate(0.0 if limit else GRACE_S)
-    code = program.process.returncode if has_exited else None
-    return ProgramEnd({**found, **program.findings}, code, limit, reason)
+    if exited is None:
+        return ProgramEnd({**found, **program.findings}, None, limit, reason)
+    return ProgramEnd({**found, **program.findings}, exited.code, limit or exited.limit, reason)
 
 
 def server_failure(trouble: Trouble | None, server: str) -> tuple[AgentEnd, str] | None:
@@ -282,7 +298,7 @@ def attach_terminal(
 ) -> tuple[int | None, str, str]:
     """Run a command in the user's terminal; return its exit code, the limit that it exceeded, and the stop reason.
 
-    The code is None if it was terminated. Raises ``OSError`` if it can't be started.
+    The code is negative for a signal, and None if it was terminated. Raises ``OSError`` if it can't be started.
     """
 
     def show(_stream: str, data: bytes) -> None:
@@ -300,10 +316,14 @@ def attach_terminal(
             running.kill()
         if stop.is_set():
             os.write(sys.stdout.fileno(), RUN_OVER)
-    try:
-        return (running.wait(0) if running.end.done() else None), limit, reason
-    except WorkplaceLost:
+    if not running.end.done():
         return None, limit, reason
+    try:
+        code = running.wait(0)
+    except WorkplaceLost:
+        exited = workplace.exited()
+        return (exited.code, limit or exited.limit, reason) if exited else (None, limit, reason)
+    return -running.signal or code, limit, reason
 
 
 def _forward_input(running: RunningCommand, keys: int, size: Terminal) -> Terminal:

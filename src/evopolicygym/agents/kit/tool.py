@@ -369,6 +369,8 @@ def _turn_end(
         return AgentEnd.STOPPED, listener.message
     if spent:
         return AgentEnd.FINISHED, listener.message
+    if ended.killed and not ended.stop_reason:
+        return AgentEnd.KILLED, ended.killed
     failed = bool(ended.code or ended.stop_reason or listener.error) or not submitted
     if failure and failed:
         return failure

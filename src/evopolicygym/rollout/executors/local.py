@@ -370,7 +370,7 @@ def _end_of_worker(code: int | None, process: str, blame: Blame = Blame.SIMULATO
     """Return the fault of a worker that ended, which ``process`` names; ``blame`` if it wasn't killed from outside."""
     failure = Failure.of_code(Part.SIMULATOR, code)
     if cause_of(failure) is Cause.MACHINE:
-        return Fault(f"{process} was killed from outside by {failure.killed_by}, exit code {code}", Blame.MACHINE)
+        return Fault(f"{process} was {failure.killed}, exit code {code}", Blame.MACHINE)
     how = "made no progress and was ended" if code == -signal.SIGALRM else "ended by itself"
     return Fault(f"{process} {how}, exit code {code}", blame)
 

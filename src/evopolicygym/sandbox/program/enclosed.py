@@ -97,19 +97,19 @@ def enclosed(
     info_read, info_write = os.pipe()
     modules, bytes_each = hidden_modules(simulators), limits.scratch_mb * MEBIBYTE
     sizes = (path for path in (*view.SCRATCH, view.SHARED_MEMORY) if home is None or path != view.HOME)
-    inner = [_python(), *stub_arguments(stub_orders(theirs, endpoints, resource_limits(limits), sizes)), *command]
+    orders = {**stub_orders(theirs, endpoints, resource_limits(limits), sizes), "first": True}
+    inner = [_python(), *stub_arguments(orders), *command]
     user = sandbox_user(workspace)
     if user is not None:
         _hand_over(workspace, home, user)
     layers = _layers()
     try:
-        with ours, theirs, os.fdopen(info_read, "rb") as info:
+        with theirs, os.fdopen(info_read, "rb") as info:
             overlays = Overlays(layers) if layers else None
             mounts = [*view.words(workspace.absolute(), command, bytes_each, home, modules, packages, overlays)]
             try:
-                process = _bwrap(
-                    user, ["--info-fd", str(info_write), *mounts], inner, (theirs.fileno(), info_write), group
-                )
+                words = ["--as-pid-1", "--info-fd", str(info_write), *mounts]
+                process = _bwrap(user, words, inner, (theirs.fileno(), info_write), group)
             finally:
                 os.close(info_write)
             theirs.close()
@@ -119,9 +119,11 @@ def enclosed(
                 findings = finish_handshake(
                     ours, list(endpoints.values()), lambda report: limit_findings(report, limits, group)
                 )
+        ours.settimeout(0.0)
         own = (workspace.absolute(), *((layers.directory,) if layers else ()))
         findings = {**findings, "user": users_finding(), "program's files": _files_finding(mounts, own)}
     except BaseException:
+        ours.close()
         if layers:
             layers.close()
         if group:
@@ -131,7 +133,7 @@ def enclosed(
         size = f"{limits.scratch_mb} MiB and {limits.system_files} entries, looked at from outside"
         findings = {**findings, "home": size}
     watch = Watch(workspace, limits, None if group else ProcessGroup(first=f"/proc/{child}"), home)
-    return StartedProgram(process, child, init, b"", watch, group, findings, layers)
+    return StartedProgram(process, child, init, b"", watch, group, findings, layers, ours)
 
 
 def preflight(

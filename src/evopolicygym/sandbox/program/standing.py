@@ -22,17 +22,20 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
+from subprocess import TimeoutExpired
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from evopolicygym.core import strict_json
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.sandbox.base import Program, ProgramSandbox, RunningProgram, Serve
+from evopolicygym.sandbox.base import Program, ProgramExit, ProgramSandbox, RunningProgram, Serve
 
 EXECUTE_PORT = 8702
 """Port on which the sandbox receives commands, if it has its own network."""
 EXECUTE_VARIABLE = "EVOPOLICYGYM_EXECUTE"
 CONNECT_S = 30.0
+EXIT_S = 2.0
+"""Seconds in which the processes of a lost workplace must end by themselves."""
 SEND_S = 30
 """Seconds after which a workplace that reads nothing counts as lost."""
 MAX_LINE = 1 << 20
@@ -97,6 +100,8 @@ class RunningCommand:
     def __init__(self, number: int, send_message: Callable[[Mapping[str, Any]], None], hear: Hear) -> None:
         self.end: Future[int] = Future()
         """Its exit code when it has ended; an ``OSError`` if it can't be started, or ``WorkplaceLost``."""
+        self.signal = 0
+        """The signal that ended it; 0 if none did, or it runs."""
         self.hear = hear
         self._number, self._send_message = number, send_message
 
@@ -202,6 +207,16 @@ class StandingWorkplace:
     def lost(self) -> bool:
         """Whether it is closed: every further command raises ``WorkplaceLost``."""
         return self._lost.is_set()
+
+    def exited(self) -> ProgramExit | None:
+        """Return how its processes ended, if they have ended by themselves or by others and it is not closed."""
+        running = self._running
+        if running is None:
+            return None
+        if self.lost:
+            with suppress(TimeoutExpired):
+                running.process.wait(EXIT_S)
+        return running.exited()
 
     def limit_exceeded(self) -> str:
         """Return a sentence with the limit that the commands exceed together; empty if none. Call it regularly."""
@@ -322,6 +337,7 @@ class StandingWorkplace:
             return
         self._commands.pop(message["number"])
         if "end" in message:
+            command.signal = int(message["signal"])
             command.end.set_result(int(message["end"]))
         else:
             command.end.set_exception(OSError(int(message["refused"]), str(message["reason"]), message["file"]))

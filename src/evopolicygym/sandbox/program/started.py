@@ -18,8 +18,9 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+from evopolicygym.core.causes import FROM_OUTSIDE
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.sandbox.base import Serve
+from evopolicygym.sandbox.base import ProgramExit, Serve
 from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.limits import NICE, ProcessGroup, Watch
 from evopolicygym.sandbox.overlays import Layers
@@ -29,6 +30,9 @@ GONE_S = 10.0
 EMPTY_LOOKS, LOOK_S = 2, 0.02
 """Number of searches in a row that must find no process of a program without a namespace, and the pause between."""
 HANDSHAKE_S = 30.0
+STATUS_BYTES = 16
+SHELL_SIGNAL = 128
+"""What shells and bwrap add to the number of a signal that ended a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,26 @@ class StartedProgram:
     """What is enforced on it, by name."""
     layers: Layers | None = None
     """Layers of its overlays, which live as long as it."""
+    channel: socket.socket | None = None
+    """The channel, without blocking, on which the first process of its namespace tells how it ended."""
 
     def limit_exceeded(self) -> str:
         """Return a sentence with the limit that it exceeded; empty if none."""
         return self.watch.limit_exceeded()
+
+    def exited(self) -> ProgramExit | None:
+        """Return how it ended; None while it runs."""
+        code, told = self.process.poll(), b""
+        if code is None:
+            return None
+        if self.channel is not None:
+            with contextlib.suppress(OSError):
+                told = self.channel.recv(STATUS_BYTES, socket.MSG_PEEK)
+            # Without a message, its first process or bwrap was killed; bwrap then adds 128 to the signal.
+            code = int(told) if told else min(code, SHELL_SIGNAL - code)
+        over = self.control_group is not None and -code in FROM_OUTSIDE and self.control_group.memory_kills()
+        limit = f"The program exceeded its memory, {self.watch.memory_mb} MiB." if over else ""
+        return ProgramExit(code, limit, with_sandbox=self.channel is not None and not told)
 
     def terminate(self, grace_s: float) -> None:
         """Ask the program to end, kill its processes after the grace period, and return when none is left.
@@ -63,6 +83,8 @@ class StartedProgram:
         try:
             self._end(grace_s)
         finally:
+            if self.channel is not None:
+                self.channel.close()
             if self.layers is not None:
                 self.layers.close()
 
@@ -118,7 +140,7 @@ def stub_orders(
 ) -> dict[str, Any]:
     """Return the orders for a stub."""
     places = {"channel": channel.fileno(), "ports": list(ports), "sizes": list(sizes)}
-    return {**places, "limits": amounts, "nice": NICE, "confinement": None}
+    return {**places, "limits": amounts, "nice": NICE, "confinement": None, "first": False}
 
 
 def stub_arguments(orders: Mapping[str, Any]) -> list[str]:

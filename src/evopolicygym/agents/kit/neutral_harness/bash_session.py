@@ -3,16 +3,19 @@
 import json
 import select
 import socket
+import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib.resources import files
 from threading import Event
 from typing import Self
 
 from evopolicygym.agents.kit.judge_client import StopRequested
+from evopolicygym.agents.kit.program import killed_message
 from evopolicygym.core import strict_json
-from evopolicygym.core.agent import AgentLimits, JudgeEndpoint, Workspace
+from evopolicygym.core.agent import AgentEnd, AgentLimits, JudgeEndpoint, Workspace
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.core.places import state_directory
 from evopolicygym.sandbox.base import JUDGE_PORT, Program, RunningProgram
@@ -25,6 +28,8 @@ KEEP_BYTES = 16_000
 SLACK_S = 30.0
 LOOK_S = 0.1
 LONGEST_ANSWER = 1 << 20
+EXIT_S = 2.0
+"""Seconds in which a sandbox whose command runner is gone must end, or else it is ended."""
 RESTARTS = 10
 COMMANDS_PORT = 8702
 LOST = (
@@ -34,7 +39,11 @@ LOST = (
 
 
 class SandboxTerminated(EvoPolicyGymError):
-    """The commands exceeded a limit, or terminated their sandbox too often."""
+    """The commands exceeded a limit, or terminated their sandbox too often, or it was killed from outside."""
+
+    def __init__(self, message: str, end: AgentEnd = AgentEnd.CRASHED) -> None:
+        super().__init__(message)
+        self.end = end
 
 
 class BashSession:
@@ -137,6 +146,12 @@ class BashSession:
         return sandbox.start(program, endpoints), found
 
     def _restart(self) -> None:
+        if self._program is not None:
+            with suppress(subprocess.TimeoutExpired):  # only the command runner ended
+                self._program.process.wait(EXIT_S)
+            exited = self._program.exited()
+            if exited and exited.with_sandbox and (killed := killed_message(exited.code)):
+                raise SandboxTerminated(killed, AgentEnd.KILLED)
         self._leave()
         self._restarts += 1
         if self._restarts > RESTARTS:

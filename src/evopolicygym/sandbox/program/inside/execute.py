@@ -4,8 +4,8 @@
 Both sides send lines of JSON over one connection, each with the ``number`` of a command. It receives ``start``
 (``command``, ``directory``, ``environment``, ``terminal``: rows and columns, or null), ``input`` (``data``),
 ``end_input``, ``resize`` (``terminal``) and ``kill``, named by ``do``. It sends ``data`` with its ``stream``, then
-``end``, a shell's exit code; or ``refused``, an errno, with ``reason`` and ``file``, if a command can't be started.
-Data is in base64.
+``end``, a shell's exit code, with the ``signal`` that ended it or 0; or ``refused``, an errno, with ``reason`` and
+``file``, if a command can't be started. Data is in base64.
 
 Background processes go on; their output after the command's end is lost.
 """
@@ -144,7 +144,7 @@ class Command:
             self._leader = 0
         for reader in readers:
             reader.join(SETTLE_S)
-        self._connection.send(number=self._number, end=code if code >= 0 else 128 - code)
+        self._connection.send(number=self._number, end=code if code >= 0 else 128 - code, signal=max(0, -code))
         self._commands.pop(self._number)
         self.put(None)
 

@@ -1,10 +1,15 @@
 # ruff: noqa: INP001 - run by itself inside a workplace
 """Opens the endpoints' ports in the sandbox's network, passes the sockets out, and becomes the agent's program.
 
+In a PID namespace it is the first process: it starts the program, reaps all others, and tells on the channel how the
+program ended: its exit code, negative for a signal. Nothing inside can kill it. It ends with whoever started it, whose
+death closes the channel; a signal of root's sandboxes to it would be refused, since its user is another.
+
 Arguments: a JSON object, then the program with its arguments. The object has ``channel`` (the descriptor of a socket
-pair), ``ports``, ``limits`` (soft and hard ``resource`` limits by name), ``nice``, ``sizes`` (paths of file systems)
-and, without bwrap, a ``confinement`` and the path of its module ``lockdown``. The stub sends the sockets with a JSON
-object of its limits and rights, and receives the environment as a line of JSON when the endpoints are served.
+pair), ``ports``, ``limits`` (soft and hard ``resource`` limits by name), ``nice``, ``sizes`` (paths of file systems),
+``first`` (whether it is a namespace's first process) and, without bwrap, a ``confinement`` and the path of its module
+``lockdown``. The stub sends the sockets with a JSON object of its limits and rights, and receives the environment as a
+line of JSON when the endpoints are served.
 """
 
 import array
@@ -13,6 +18,7 @@ import json
 import os
 import resource
 import runpy
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -22,11 +28,15 @@ DIE_FIRST = "500"
 """Preference of the kernel for killing this program when memory runs out."""
 
 
+def die_first() -> None:
+    """Have the kernel kill this process before others when memory runs out."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(DIE_FIRST, encoding="utf-8")
+
+
 def give_up(limits: dict[str, list[int]], nice: int) -> dict[str, list[int]]:
     """Set limits and niceness; return the limits that are in force."""
     os.nice(nice)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(DIE_FIRST, encoding="utf-8")
     in_force = {}
     for name, (soft, hard) in limits.items():
         number = getattr(resource, name)
@@ -58,9 +68,31 @@ def sizes(paths: list[str]) -> dict[str, int]:
     return {path: status.f_blocks * status.f_frsize for path, status in statuses.items()}
 
 
+def wait_for_end(host: socket.socket, child: int) -> None:
+    """Reap processes until the program ends; tell how, and exit as a shell does. Exit when the host is gone."""
+
+    def reap(*_: object) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == child:
+                    code = os.waitstatus_to_exitcode(ended[1])
+                    with contextlib.suppress(OSError):
+                        host.sendall(str(code).encode())
+                    os._exit(code if code >= 0 else 128 - code)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, reap)
+    reap()
+    with contextlib.suppress(OSError):
+        host.recv(1)
+    os._exit(1)
+
+
 def main() -> None:
     """Pass the endpoints out, wait for the environment, and become the program."""
     orders = json.loads(sys.argv[1])
+    if not orders["first"]:
+        die_first()  # here, since a confined process can't
     report: dict[str, object] = {"limits": give_up(orders["limits"], orders["nice"]), "sizes": sizes(orders["sizes"])}
     if orders["confinement"]:
         confine(orders["lockdown"], orders["confinement"])
@@ -71,8 +103,13 @@ def main() -> None:
     host.sendmsg([json.dumps(report).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
     for listener in listeners:
         listener.close()
-    with host, host.makefile() as answers:
+    with host.makefile() as answers:
         os.environ.update(json.loads(answers.readline()))
+    if orders["first"] and (child := os.fork()):
+        wait_for_end(host, child)
+    host.close()
+    if orders["first"]:
+        die_first()
     program = sys.argv[2:]
     try:
         os.execvp(program[0], program)  # noqa: S606 - the agent's own program
