@@ -12,17 +12,9 @@ import pytest
 
 import evopolicygym
 from evopolicygym.analysis.effects.effects import KNOBS
-from evopolicygym.analysis.effects.estimate import (
-    SMALLEST,
-    MeasuredGroup,
-    Spread,
-    half_width_at,
-    holm,
-    mean_estimate,
-    p_value,
-    quantiles,
-)
+from evopolicygym.analysis.effects.estimate import MeasuredGroup, Spread, mean_estimate
 from evopolicygym.analysis.ranking.bootstrap import Block, Sample, t_quantile
+from evopolicygym.analysis.ranking.decision import SMALLEST, half_width_at, holm, p_value, quantiles
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.specs import catalog
 from records_of_runs import changed, real_document, write

@@ -19,7 +19,6 @@ from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates, agg
 from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
-from evopolicygym.analysis.ranking.noise import task_noise
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow, score_table, score_tables
 from evopolicygym.analysis.ranking.task_scale import BEST
@@ -467,7 +466,7 @@ def compare(
     compared = {run.identity for label in (one, other) for run in anything.entry(label).runs}
     both = [run for run in everything if run.identity in compared]
     table = score_table(both, tables, TableFilter(list(group_by), mix=allow_incomparable))
-    pair = pairing(table, one, other, noise=task_noise(everything))
+    pair = pairing(table, one, other)
     problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
     return Comparison(pair, (*problems, *(problem for each in named.values() for problem in each.problems)))
 

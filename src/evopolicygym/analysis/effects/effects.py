@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.analysis.effects.estimate import MeanEstimate, MeasuredGroup, Spread, holm, mean_estimate
+from evopolicygym.analysis.effects.estimate import MeanEstimate, MeasuredGroup, Spread, mean_estimate
 from evopolicygym.analysis.ranking.bootstrap import Floats
 from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, TableFilter, differences, distinct_runs, property_of
+from evopolicygym.analysis.ranking.decision import holm
 from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.ranking.task_scale import TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.results import RunResult
@@ -317,11 +318,8 @@ def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]
 
 
 def _adjust_p_values(found: Sequence[LevelDifference]) -> list[LevelDifference]:
-    known = [contrast.difference.p for contrast in found if contrast.difference.p is not None]
-    adjusted = iter(holm(known))
-    return [
-        replace(contrast, p_adjusted=None if contrast.difference.p is None else next(adjusted)) for contrast in found
-    ]
+    adjusted = holm([contrast.difference.p for contrast in found])
+    return [replace(contrast, p_adjusted=p) for contrast, p in zip(found, adjusted, strict=True)]
 
 
 def _notes(found: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iterable[str]:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from evopolicygym.analysis.effects.estimate import holm
 from evopolicygym.analysis.headroom.spread import (
     FEWEST,
     EntryMeans,
@@ -22,6 +21,7 @@ from evopolicygym.analysis.headroom.spread import (
 )
 from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, OtherFigures
 from evopolicygym.analysis.ranking.bootstrap import Sample, t_quantile
+from evopolicygym.analysis.ranking.decision import holm
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.score import estimate
 from evopolicygym.specs.games import GameIdentity
@@ -172,10 +172,9 @@ def headroom(table: ScoreTable, surroundings: Surroundings | None = None) -> Hea
     tasks = [_measure_task(task, table, around) for task in table.tasks]
     entries, over, spread = _whole(tasks, table)
     tested = [result for result in tasks if result.spread is not None and result.spread.entries >= FEWEST]
-    adjusted = holm([known.p for known in (*(result.spread for result in tested), spread) if known is not None])
-    by_task = dict(zip((result.task.name for result in tested), adjusted, strict=False))
+    *of_tasks, p = holm([*(result.spread.p for result in tested if result.spread), spread.p if spread else None])
+    by_task = dict(zip((result.task.name for result in tested), of_tasks, strict=True))
     decided = tuple(_add_verdict(result, by_task.get(result.task.name)) for result in tasks)
-    p = adjusted[-1] if spread is not None else None
     verdict = verdict_of_suite([result.verdict for result in decided], p if spread and spread.is_repeated else None)
     found = Headroom(decided, entries, over, spread, p, verdict)
     return replace(found, notes=(*_notes(found, table), *table.notes))

@@ -27,7 +27,7 @@ from evopolicygym.analysis.ranking.comparability import (
     shared_seeds,
 )
 from evopolicygym.analysis.ranking.known_scale import KnownScale, KnownScores, known_scale
-from evopolicygym.analysis.ranking.noise import NoiseFloor, task_noise
+from evopolicygym.analysis.ranking.noise import NoiseFloor, noise_floor
 from evopolicygym.analysis.ranking.run_groups import RunGroups, find_groups
 from evopolicygym.analysis.results import RunResult, record_notes
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -50,7 +50,7 @@ class TaskRow:
     known: KnownScale | None = None
     """From the better of random and idle play to the best known score; None if either is unknown."""
     noise: NoiseFloor | None = None
-    """How far two runs of one agent lie apart, from the table's runs and shipped ones; None without repeats."""
+    """How far two runs of one agent lie apart, from the runs of the table; None without repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,18 @@ def _table(
         notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")
     if within := sorted({entry.label for entry in entries if any(run.program_changes for run in entry.runs)}):
         notes.append(f"The agent's program changed within a run that was resumed: {', '.join(within)}.")
-    return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
+    return ScoreTable(
+        tuple(replace(task, noise=_noise(task.name, entries)) for task in tasks),
+        (*entries, *([anchor] if anchor else [])),
+        tuple(notes),
+    )
+
+
+def _noise(task: str, entries: Sequence[Entry]) -> NoiseFloor | None:
+    """Return the noise floor of a task, from the runs of the entries that were played for the table, else shipped."""
+    played = [entry for entry in entries if not entry.is_shipped] or entries
+    cells = (entry.cells[task] for entry in played if task in entry.cells)
+    return noise_floor([cell.sample for cell in cells if cell.sample])
 
 
 def _of_the_same_games(
@@ -295,13 +306,12 @@ def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iter
 def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
     """Return the tasks of the shipped tables where there are some, else those of the runs."""
     played = {run.task: run for run in runs}
-    noise = task_noise(runs, {name for table in shipped for name in table.tasks} or played.keys())
 
     def row(name: str, of: PublishedTask | RunResult) -> TaskRow:
         run = played.get(name)
         scores = KnownScores(run.random_anchor, run.idle_anchor, run.reference_anchor) if run else None
         idle = run.idle_anchor if run else None
-        return TaskRow(name, of.family, of.kind, idle, known_scale(name, of.game, scores), noise.get(name))
+        return TaskRow(name, of.family, of.kind, idle, known_scale(name, of.game, scores))
 
     found = {name: row(name, of) for table in shipped for name, of in table.tasks.items()}
     if not found:

@@ -198,6 +198,10 @@ def overall_table(pair: Pairing) -> Table:
     if pair.noise:
         floor, beyond = _beside_noise(pair.noise)
         rows += [("its noise floor", floor, None), ("beyond it", beyond, None)]
+    if pair.joint.p is not None:
+        rows.append(("p over all tasks", Number(max(pair.joint.p, SMALLEST_SHOWN), 4), None))
+    if pair.verdict:
+        rows.append(("better over all tasks", _VERDICTS[pair.verdict], None))
     if pair.better_on:
         rows += [
             (f"tasks on which {name} is better", count, None) for name, count in zip("AB", pair.better_on, strict=True)
@@ -237,6 +241,8 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
         "probability_of_improvement": _score(pair.improvement),
         "normalised_difference": _score(pair.normalised),
         "normalised_interval_covers": pair.covers,
+        "p": pair.joint.p,
+        "verdict": pair.verdict,
         **_noise_document(pair.noise),
         "tasks_first_better": better[0] if better else None,
         "tasks_second_better": better[1] if better else None,
@@ -337,6 +343,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "ours": standing.entry.is_ours,
         "place": standing.place,
         "tier": standing.tier,
+        "behind_p": standing.behind_p,
         "coverage": {"tasks": len(standing.tasks), "of": len(board.tasks)},
         "has_score": standing.has_score,
         "rank_score": _score(_if_scored(standing, standing.rank_score)),

@@ -258,7 +258,7 @@ def power_table(plan: Plan, found: Sequence[TaskForecast]) -> Table:
     rows = [
         (
             row.task, _plain(row.difference), _plain(row.standard_deviation),
-            f"more than {MOST}" if row.repeats is None and row.difference is not None else row.repeats,
+            f"more than {MOST}" if row.repeats is None and row.is_known else row.repeats,
             None if row.range is None else f"{row.range[0]} to {row.range[1] or f'more than {MOST}'}",
             None if row.power is None else Number(row.power, 2), _plain(row.least),
             None if row.episodes is None else round(row.episodes), _plain(row.hours, 1), _plain(row.cost, 2),
@@ -274,12 +274,12 @@ def _power_notes(plan: Plan, found: Sequence[TaskForecast]) -> Iterator[str]:
     asked = "the power" if plan.repeats else f"the repeats of each agent with a power of {plan.power:g}"
     yield (
         f"For two agents on the same {plan.cases} held-out cases: {asked}, at 0.05 over the number of tasks, as in the "
-        "first step of Holm's procedure; the mean over tasks at 0.05. Episodes, hours and cost are of both agents."
+        "first step of Holm's procedure; all tasks together at 0.05. Episodes, hours and cost are of both agents."
     )
     if not plan.repeats:
         yield "Range: the repeats at both ends of the 80 % interval of the variances, which few runs say little about."
-    if any(row.standard_deviation == 0 for row in found):
-        yield "Without variance between runs, nothing is known of agents that change their score there."
+    if any(row.standard_deviation is None for row in found):
+        yield "Where all repeats of each agent are equal, nothing is known of agents whose repeats differ."
     if any(row.difference is None for row in found):
         yield "Tasks without a best known score have no normalised difference: --in-returns has one."
 
@@ -306,6 +306,7 @@ def power_document(plan: Plan, found: Sequence[TaskForecast], known: Sequence[Ta
         "tasks": [
             {
                 "task": row.task,
+                "is_known": row.is_known,
                 "difference": row.difference,
                 "repeats": row.repeats,
                 "repeats_range": None if row.range is None else list(row.range),
