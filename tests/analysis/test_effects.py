@@ -204,6 +204,7 @@ def test_one_group_is_as_a_sample_is() -> None:
     values = np.random.default_rng(1).normal(size=(4, 16)) + np.random.default_rng(2).normal(size=16)
     found = mean_estimate([MeasuredGroup("task", values)])
     expected = Sample((Block("cases", values),)).interval()
+    assert expected
 
     assert found.interval
     assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high), rel=2e-3)

@@ -11,8 +11,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, joint_freedom
-from evopolicygym.analysis.ranking.decision import ROUNDING, decide
+from evopolicygym.analysis.ranking.bootstrap import ROUNDING, Floats, Interval, joint_freedom
+from evopolicygym.analysis.ranking.decision import decide
 
 
 class Spread(StrEnum):

@@ -17,8 +17,8 @@ from functools import cache
 import numpy as np
 
 from evopolicygym.analysis.effects.estimate import pooled_freedom
-from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, interval_coverage
-from evopolicygym.analysis.ranking.decision import LEVEL, ROUNDING, separation_chance
+from evopolicygym.analysis.ranking.bootstrap import ROUNDING, Floats, Sample, interval_coverage
+from evopolicygym.analysis.ranking.decision import LEVEL, separation_chance
 from evopolicygym.analysis.ranking.noise import pool_run_variances
 
 _POINTS = 8_001

@@ -159,7 +159,8 @@ def _entry_aggregates(
 ) -> EntryAggregates:
     samples = [entry.cells[name].sample for name in scales]
     known = [sample for sample in samples if sample is not None and sample.is_estimable]
-    replicates = _replicates(known, scores, list(scales.values()), resampler) if len(known) == len(samples) else None
+    is_known = len(known) == len(samples) and any(sample.has_spread for sample in known)
+    replicates = _replicates(known, scores, list(scales.values()), resampler) if is_known else None
     freedom = math.inf
     if replicates is not None:
         variances = [float(each.mean(axis=-1).var()) for each in replicates]

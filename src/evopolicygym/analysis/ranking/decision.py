@@ -11,12 +11,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, Sample, joint_freedom
+from evopolicygym.analysis.ranking.bootstrap import ROUNDING, Floats, Interval, Sample, joint_freedom
 
 LEVEL = 0.05
 """The chance of a false verdict in a family of comparisons of equal agents."""
-ROUNDING = 1e-9
-"""Differences below this, as a share of the mean, are those of arithmetic."""
 SMALLEST = 1e-9
 """The smallest p-value that is distinguished from nothing."""
 _LOG_P = np.linspace(0.0, math.log(SMALLEST), 400)

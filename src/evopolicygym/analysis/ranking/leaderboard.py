@@ -265,7 +265,7 @@ class _LeaderboardBuilder:
         self._ranks[entry.label, task] = over
         freedom = _freedom(rivals, task)
         score = rank_scores(means)[entry.label]
-        value = Score(score, bootstrap_interval(score, over, freedom, UNIT) if _has_interval(entry) else None)
+        value = Score(score, bootstrap_interval(score, over, freedom, UNIT) if _is_spread(entry, task) else None)
         return TaskScore(
             entry.cells[task], rank(means, entry.label), count, self._counts[entry.label], value,
             self._normalised(entry, task),
@@ -297,7 +297,7 @@ class _LeaderboardBuilder:
         rivals = [entry, *(rival for rival in scale.of if rival is not entry)]
         bounds = UNIT if scale.is_clipped else None
         interval = bootstrap_interval(value, self._norms[entry.label, task], _freedom(rivals, task), bounds)
-        return Score(value, interval if _has_interval(entry) else None)
+        return Score(value, interval if _is_spread(entry, task) else None)
 
     def _standing(self, entry: Entry, scores: Mapping[str, TaskScore], complete: bool) -> Standing:  # noqa: FBT001
         rows = [task for task in self._table.tasks if task.name in scores]
@@ -432,9 +432,16 @@ def _tasks_with_success(entries: Iterable[Entry]) -> frozenset[str]:
 
 
 def _has_interval(entry: Entry) -> bool:
-    """Whether the uncertainty of each of its scores is known, so that of their mean is."""
+    """Whether the uncertainty of its scores is known: of each but those whose returns are all equal."""
     scored = [cell.sample for cell in entry.cells.values() if cell.has_score]
-    return bool(scored) and all(sample is not None and sample.is_estimable for sample in scored)
+    known = [sample for sample in scored if sample is not None and sample.is_estimable]
+    return len(known) == len(scored) and any(sample.has_spread for sample in known)
+
+
+def _is_spread(entry: Entry, task: str) -> bool:
+    """Whether the returns of an entry on a task differ, so that something is known of its score's uncertainty."""
+    sample = entry.cells[task].sample
+    return _has_interval(entry) and sample is not None and sample.has_spread
 
 
 def _freedom(entries: Iterable[Entry], task: str) -> float:

@@ -14,9 +14,8 @@ from itertools import combinations
 import numpy as np
 
 from evopolicygym.analysis.published.score_tables import shipped
-from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, held_out_sample, joint_freedom, t_quantile
+from evopolicygym.analysis.ranking.bootstrap import ROUNDING, Floats, Sample, held_out_sample, joint_freedom, t_quantile
 from evopolicygym.analysis.ranking.comparability import COMPARED, distinct_runs, property_of
-from evopolicygym.analysis.ranking.decision import ROUNDING
 from evopolicygym.analysis.results import RunResult
 
 SHIPPED = "baselines"

@@ -286,7 +286,7 @@ def _normalised(entry: Entry, other: Entry, scales: Mapping[str, TaskScale], res
         over.append(np.nan_to_num(replicates[0]) - np.nan_to_num(replicates[1]))
     value = float(np.mean(values))
     samples = [sample for name in scales for cell in (entry.cells[name], other.cells[name]) if (sample := cell.sample)]
-    if not samples or not all(sample.is_estimable for sample in samples):
+    if not any(sample.has_spread for sample in samples) or not all(sample.is_estimable for sample in samples):
         return Score(value, None)
     freedoms = [_freedom(entry.cells[name], other.cells[name]) for name in scales]
     freedom = joint_freedom([float(each.var()) for each in over], freedoms)

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from evopolicygym.analysis.published.score_tables import (
     AGENT,
     ANCHOR,
@@ -15,7 +17,7 @@ from evopolicygym.analysis.published.score_tables import (
     PublishedTable,
     PublishedTask,
 )
-from evopolicygym.analysis.ranking.bootstrap import Interval, Sample, held_out_sample
+from evopolicygym.analysis.ranking.bootstrap import Interval, Sample, held_out_sample, joint_freedom, rate_interval
 from evopolicygym.analysis.ranking.comparability import (
     TableFilter,
     cases_notes,
@@ -27,7 +29,7 @@ from evopolicygym.analysis.ranking.comparability import (
     shared_seeds,
 )
 from evopolicygym.analysis.ranking.known_scale import KnownScale, KnownScores, known_scale
-from evopolicygym.analysis.ranking.noise import NoiseFloor, noise_floor
+from evopolicygym.analysis.ranking.noise import NoiseFloor, noise_floor, variance_components
 from evopolicygym.analysis.ranking.run_groups import RunGroups, find_groups
 from evopolicygym.analysis.results import RunResult, record_notes
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -60,7 +62,7 @@ class Cell:
     mean: float
     """Not a number where none of its runs has a score."""
     standard_error: float | None
-    """None if only a mean was published, or a single case was played."""
+    """None if only a mean was published, a single case was played, or all returns are equal."""
     runs: tuple[RunResult, ...] = ()
     """Its repeats; empty if it was not played here."""
     sample: Sample | None = None
@@ -85,10 +87,12 @@ class Cell:
 
     @property
     def interval(self) -> Interval | None:
-        """The mean's 95 % interval; that of two groups where its runs fall into such."""
+        """The mean's 95 % interval; that of two groups where its runs fall into such; None if it is unknown."""
         if self.sample is None or not self.sample.is_estimable:
             return None
-        return self.groups.interval(self.sample.cases_half_width) if self.groups else self.sample.interval()
+        if self.groups is None:
+            return self.sample.interval()
+        return self.sample.with_rare(self.groups.interval(self.sample.cases_half_width))
 
     @property
     def groups(self) -> RunGroups | None:
@@ -98,7 +102,7 @@ class Cell:
     @property
     def covers(self) -> str | None:
         """The sources that the interval covers; None without an interval."""
-        return self.sample.covers if self.sample and self.sample.is_estimable else None
+        return self.sample.covers if self.sample and self.interval else None
 
     @property
     def selection_optimism(self) -> Estimate | None:
@@ -118,6 +122,25 @@ class Cell:
         anchors = [run.random_anchor.success_rate for run in self.runs if run.random_anchor]
         worst = min([*known, *(rate for rate in anchors if rate is not None)])
         return mean([*known, *([worst] * self.unscored)])
+
+    @property
+    def success_interval(self) -> Interval | None:
+        """The success rate's 95 % interval over runs and cases; None if it was only published.
+
+        The variance over cases is the share of a return's variance that cases have, of the variance of a single trial.
+        """
+        rates = [run.success_rate for run in self.runs if run.held_out_returns and run.success_rate is not None]
+        rate = self.success_rate
+        if not rates or rate is None or self.sample is None:
+            return None
+        cases = max(block.returns.shape[1] for block in self.sample.blocks)
+        parts = variance_components([self.sample])
+        of_cases = parts.cases / parts.within if parts and parts.within > 0 else 1.0
+        variances = [
+            float(np.var(rates, ddof=1)) / len(rates) if len(rates) > 1 else 0.0,
+            of_cases * rate * (1 - rate) / cases,
+        ]
+        return rate_interval(rate, sum(variances), joint_freedom(variances, [len(rates) - 1.0, cases - 1.0]), cases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +386,8 @@ def _cell(repeats: Sequence[RunResult]) -> Cell:
     sample = held_out_sample([((run.task, run.commitment), run.held_out_returns) for run in repeats], random)
     if sample is None:
         return Cell(math.nan, None, tuple(repeats))
-    return Cell(sample.mean, sample.standard_error if sample.is_estimable else None, tuple(repeats), sample)
+    error = sample.standard_error if sample.is_estimable and sample.has_spread else None
+    return Cell(sample.mean, error, tuple(repeats), sample)
 
 
 def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:

@@ -376,6 +376,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
                 "rank_score": _score(score.rank_score if score.cell.has_score else None),
                 "normalised": _score(score.normalised if score.cell.has_score else None),
                 "success_rate": score.cell.success_rate,
+                "success_interval": _ends(score.cell.success_interval),
                 "runs": [str(run.root) for run in score.cell.runs],
                 "commitments": sorted({run.commitment for run in score.cell.runs}),
                 "fingerprints": sorted({run.fingerprint for run in score.cell.runs}),
@@ -427,7 +428,7 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
         place, standing.entry.shown, len(runs) or None, cell.unscored or None, _held_out(score),
         Ends(interval.low, interval.high, digits) if interval else None, cell.covers, _groups(cell.groups),
         *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
-        _percent(cell.success_rate),
+        _percent(cell.success_rate, cell.success_interval),
         None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
         ", ".join(sorted({run.isolation for run in runs})) or None, states_text(runs) or None,
     )  # fmt: skip
@@ -503,8 +504,8 @@ def _mean(score: Score | None) -> Cell:
     return None if score is None else Number(score.value)
 
 
-def _percent(rate: float | None) -> Cell:
-    return None if rate is None else Number(rate, percent=True)
+def _percent(rate: float | None, interval: Interval | None = None) -> Cell:
+    return None if rate is None else Number(rate, interval=interval, percent=True)
 
 
 def _score(score: Score | None) -> dict[str, Any] | None:
