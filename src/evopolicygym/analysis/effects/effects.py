@@ -231,7 +231,10 @@ def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[s
     bare = [task.name for task in table.tasks if task.name not in scales]
     notes = [note for note in table.notes if not note.startswith("Mixed: ")]
     if bare:
-        notes.append(f"Left out, as no agent is above uniform random there, or that is unknown: {', '.join(bare)}.")
+        notes.append(
+            "Left out, as no agent is above uniform random there by more than noise, or that is unknown: "
+            f"{', '.join(bare)}."
+        )
     return scales, notes
 
 

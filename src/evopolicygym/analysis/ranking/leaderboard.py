@@ -221,7 +221,8 @@ class _LeaderboardBuilder:
             how = "ranked with the others" if self._partial else "ranked against the complete ones, and without a place"
             yield f"Entries that lack tasks have means over what they have (coverage); they are {how}."
         if bare := self._without_scale():
-            why = "No best known score" if self._best_kind == KNOWN else f"No {self._best_kind} is above uniform random"
+            why = f"No {self._best_kind} is above uniform random by more than noise"
+            why = "No best known score" if self._best_kind == KNOWN else why
             yield f"{why} on {', '.join(bare)}: no normalised score there."
         if self._best_kind == KNOWN:
             yield "Normalised scores: 0 is the better one of random and idle play, 1 the best known score; not clipped."
