@@ -230,17 +230,17 @@ class Resampler:
         """Return a sample's mean in each replicate."""
         return sample.mean + self._of_runs(sample) + self._of_cases(sample)
 
-    def run_means(self, sample: Sample, scores: Floats, scale: float) -> Floats:
-        """Return the scores of drawn runs in each replicate, shaped (replicates, runs): a stratified bootstrap.
+    def run_means(self, sample: Sample) -> Floats:
+        """Return the means of drawn runs in each replicate, shaped (replicates, runs): a stratified bootstrap.
 
-        ``scores`` are those of the sample's runs, and ``scale`` is what a return is multiplied by to be a score. Runs'
-        deviations from their mean are scaled as in ``means``, and all runs share the effect of the drawn cases.
+        Runs' deviations from their mean are scaled as in ``means``, and all runs share the effect of the drawn cases.
         """
-        count = len(scores)
-        effects = (scores - scores.mean()) * (math.sqrt(count / (count - 1)) if count > 1 else 1.0)
+        runs = sample.runs
+        count = len(runs)
+        effects = (runs - runs.mean()) * (math.sqrt(count / (count - 1)) if count > 1 else 1.0)
         drawn = self._random.integers(count, size=(self.replicates, count)) if count > 1 else np.zeros((1, 1), int)
         self._draws = (*self._draws, "runs", count)
-        return np.asarray(scores.mean() + effects[drawn] + scale * self._of_cases(sample)[:, None])
+        return np.asarray(runs.mean() + effects[drawn] + self._of_cases(sample)[:, None])
 
     def _of_cases(self, sample: Sample) -> Floats:
         """Return the effect of the drawn cases on a sample's mean, by replicate."""
