@@ -17,7 +17,14 @@ from evopolicygym.analysis.published.score_tables import (
     PublishedTable,
     PublishedTask,
 )
-from evopolicygym.analysis.ranking.bootstrap import Interval, Sample, held_out_sample, joint_freedom, rate_interval
+from evopolicygym.analysis.ranking.bootstrap import (
+    Interval,
+    Sample,
+    half_width,
+    held_out_sample,
+    joint_freedom,
+    rate_interval,
+)
 from evopolicygym.analysis.ranking.comparability import (
     TableFilter,
     cases_notes,
@@ -34,7 +41,7 @@ from evopolicygym.analysis.ranking.run_groups import RunGroups, find_groups
 from evopolicygym.analysis.results import RunResult, record_notes
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.rollout import Isolation, is_unverified
-from evopolicygym.core.score import Estimate, estimate, mean
+from evopolicygym.core.score import mean
 from evopolicygym.core.task import Anchor, TaskInterface, TaskKind
 
 RANDOM = "Uniform random"
@@ -53,6 +60,16 @@ class TaskRow:
     """From the better of random and idle play to the best known score; None if either is unknown."""
     noise: NoiseFloor | None = None
     """How far two runs of one agent lie apart, from the runs of the table; None without repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optimism:
+    """How far validation means of selected checkpoints are above their held-out means."""
+
+    value: float
+    standard_error: float | None
+    """Over repeats, and over the validation and held-out cases that they share; None if it is unknown."""
+    interval: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +122,26 @@ class Cell:
         return self.sample.covers if self.sample and self.interval else None
 
     @property
-    def selection_optimism(self) -> Estimate | None:
-        """Validation mean less held-out mean of selected checkpoints, over repeats with both; None without any."""
-        known = [optimism for run in self.runs if (optimism := run.selection_optimism) is not None]
-        return estimate(known) if known else None
+    def selection_optimism(self) -> Optimism | None:
+        """Validation mean less held-out mean of selected checkpoints, over repeats with both; None without any.
+
+        All repeats share their validation cases and their held-out cases. The mean's variance over both is that over
+        the held-out cases, times 1 + held-out cases / validation cases, as cases of both splits vary alike.
+        """
+        runs = [run for run in self.runs if run.selection_optimism is not None]
+        if not runs or self.sample is None:
+            return None
+        found = np.array([run.selection_optimism for run in runs], dtype=float)
+        held_out = max(block.returns.shape[1] for block in self.sample.blocks)
+        validation = min(run.validation_cases for run in runs) or 1
+        of_runs = float(found.var(ddof=1)) / len(found) if len(found) > 1 else 0.0
+        variances = of_runs, self.sample.of_cases * (1 + held_out / validation)
+        freedoms = len(found) - 1.0, min(held_out, validation) - 1.0
+        value, total = float(found.mean()), sum(variances)
+        if not (total > 0 and math.isfinite(total)) or min(held_out, validation) == 1:
+            return Optimism(value, None, None)
+        reach = half_width(variances, freedoms)
+        return Optimism(value, math.sqrt(total), Interval(value - reach, value + reach))
 
     @property
     def success_rate(self) -> float | None:

@@ -10,10 +10,9 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standi
 from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.run_groups import RunGroups
-from evopolicygym.analysis.ranking.score_table import Entry, TaskRow
+from evopolicygym.analysis.ranking.score_table import Entry, Optimism, TaskRow
 from evopolicygym.analysis.results import count_states, states_text
 from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Ends, Number, Table
-from evopolicygym.core.score import Estimate
 from evopolicygym.core.text import decimals
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
@@ -150,12 +149,12 @@ def scores_tables(board: Leaderboard) -> list[Table]:
 
 
 def optimism_table(board: Leaderboard) -> Table:
-    """Return tasks by entries: selection's optimism in returns, with its standard error over repeats."""
+    """Return tasks by entries: selection's optimism in returns, with its interval over repeats and cases."""
     shown = [standing for standing in board.standings if standing.entry.runs]
 
     def cell(standing: Standing, task: TaskRow) -> Cell:
         found = standing.tasks[task.name].cell.selection_optimism if task.name in standing.tasks else None
-        return None if found is None else Number(found.mean, None, found.standard_error)
+        return None if found is None else Number(found.value, None, interval=found.interval)
 
     rows = tuple((task.name, *(cell(standing, task) for standing in shown)) for task in board.tasks)
     columns = (_column("task"), *(_column(standing.entry.shown) for standing in shown))
@@ -271,8 +270,10 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
     }
 
 
-def _estimate(found: Estimate | None) -> dict[str, Any] | None:
-    return None if found is None else {"value": found.mean, "standard_error": found.standard_error}
+def _optimism(found: Optimism | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"value": found.value, "standard_error": found.standard_error, "interval": _ends(found.interval)}
 
 
 def _groups(found: RunGroups | None) -> Cell:
@@ -366,7 +367,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
                 "standard_error": score.cell.standard_error,
                 "interval": _ends(score.cell.interval),
                 "interval_covers": score.cell.covers,
-                "selection_optimism": _estimate(score.cell.selection_optimism),
+                "selection_optimism": _optimism(score.cell.selection_optimism),
                 "groups": _groups_document(score.cell.groups),
                 "repeats": len(score.cell.runs),
                 "unscored": score.cell.unscored,
