@@ -608,7 +608,11 @@ class KnobEffects(TableSet):
 
 
 def effects(
-    runs: Places | None = None, knobs: Sequence[str] = (), *, runs_directory: str | Path = DEFAULT_RUNS
+    runs: Places | None = None,
+    knobs: Sequence[str] = (),
+    *,
+    in_returns: bool = False,
+    runs_directory: str | Path = DEFAULT_RUNS,
 ) -> KnobEffects:
     """Say what knobs do to scores: means of levels, paired differences with 95 % intervals and Holm's p-values.
 
@@ -619,6 +623,7 @@ def effects(
         runs: Runs, or directories with runs below. Default: ``runs_directory``.
         knobs: The knobs to compare, such as ``budget``. Default: all that differ, but ``harness`` and ``model``, which
             are compared where they are named.
+        in_returns: Whether to compare returns, environment by environment, and not normalised scores.
         runs_directory: Where runs are looked for by id.
 
     Returns:
@@ -628,4 +633,4 @@ def effects(
         UsageError: No knob differs, no runs are pairs, or runs differ in more than the knobs.
     """
     results = load_results(find_places(runs, runs_directory, needed=True))
-    return KnobEffects(effects_of_runs(results.runs, knobs), results.problems)
+    return KnobEffects(effects_of_runs(results.runs, knobs, in_returns=in_returns), results.problems)

@@ -45,6 +45,11 @@ from evopolicygym.core.score import mean
 from evopolicygym.core.task import Anchor, TaskInterface, TaskKind
 
 RANDOM = "Uniform random"
+MISSING_SCORES = (
+    "A repeat without a checkpoint to score counts as uniform random, or as the worst other repeat.",
+    "An entry without any score on a task has no rank there; in means over tasks it has 0 for that task.",
+)
+"""Notes on runs without a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,9 +388,9 @@ def _one_of(found: Iterable[str]) -> str | None:
 def _notes_on_missing_scores(entries: Sequence[Entry]) -> Iterator[str]:
     cells = [cell for entry in entries for cell in entry.cells.values()]
     if any(cell.has_score and cell.unscored for cell in cells):
-        yield "A repeat without a checkpoint to score counts as uniform random, or as the worst other repeat."
+        yield MISSING_SCORES[0]
     if any(not cell.has_score for cell in cells):
-        yield "An entry without any score on a task has no rank there; in means over tasks it has 0 for that task."
+        yield MISSING_SCORES[1]
 
 
 def _notes_on_groups(entries: Sequence[Entry]) -> Iterator[str]:

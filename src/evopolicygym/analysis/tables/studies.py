@@ -17,7 +17,8 @@ from evopolicygym.core.text import counted
 
 def effects_tables(found: Effects) -> list[Table]:
     """Return means of levels, differences between them, and the same for each of several environments."""
-    tables = [_means_table(found), _differences_table("Paired differences", found.overall)]
+    tables = [_means_table(found)] if found.means else []
+    tables += [_differences_table("Paired differences", found.overall)] if found.overall else []
     if found.by_environment:
         tables.append(_differences_table("Paired differences, by environment", found.by_environment))
     return [*tables[:-1], Table(tables[-1].title, tables[-1].columns, tables[-1].rows, found.notes)]
@@ -31,11 +32,14 @@ def differences_table(found: Effects) -> Table:
 def effects_document(found: Effects, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
     """Return all effects for programs."""
     return {
+        "in_returns": found.in_returns,
         "knobs": {knob: list(levels) for knob, levels in found.knobs.items()},
+        "runs": {knob: {"in_pairs": paired, "of": count} for knob, (paired, count) in found.paired.items()},
         "means": [
             {
                 "knob": mean.knob, "level": mean.level, "environments": mean.environments, "runs": mean.runs,
-                "normalised": mean.mean.value, "interval": _ends(mean.mean), "interval_from": mean.mean.spread.value,
+                "mean" if found.in_returns else "normalised": mean.mean.value,
+                "interval": _ends(mean.mean), "interval_from": mean.mean.spread.value,
             }
             for mean in found.means
         ],
@@ -66,7 +70,7 @@ def _means_table(found: Effects) -> Table:
     columns = (
         Column("knob", "knob", is_text=True), Column("level", "level", is_text=True),
         Column("environments", "environments"), Column("runs", "runs"),
-        Column("normalised", "normalised score [95 %]"),
+        Column(*(("mean", "return [95 %]") if found.in_returns else ("normalised", "normalised score [95 %]"))),
     )  # fmt: skip
     rows = tuple(
         (
