@@ -12,17 +12,9 @@ import pytest
 
 import evopolicygym
 from evopolicygym.analysis.effects.effects import KNOBS
-from evopolicygym.analysis.effects.estimate import (
-    SMALLEST,
-    MeasuredGroup,
-    Spread,
-    half_width_at,
-    holm,
-    mean_estimate,
-    p_value,
-    quantiles,
-)
+from evopolicygym.analysis.effects.estimate import MeasuredGroup, Spread, mean_estimate
 from evopolicygym.analysis.ranking.bootstrap import Block, Sample, t_quantile
+from evopolicygym.analysis.ranking.decision import SMALLEST, half_width_at, holm, p_value, quantiles
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.specs import catalog
 from records_of_runs import changed, real_document, write
@@ -212,6 +204,7 @@ def test_one_group_is_as_a_sample_is() -> None:
     values = np.random.default_rng(1).normal(size=(4, 16)) + np.random.default_rng(2).normal(size=16)
     found = mean_estimate([MeasuredGroup("task", values)])
     expected = Sample((Block("cases", values),)).interval()
+    assert expected
 
     assert found.interval
     assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high), rel=2e-3)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from evopolicygym.analysis.ranking.aggregates import aggregates
 from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
@@ -65,6 +66,22 @@ def covered(repeats: int, trials: int) -> dict[str, float]:
 def test_aggregates_cover_quickly() -> None:
     """A nominal 95 % is not far off for suite means of ranks and norms."""
     assert min(covered(5, 12).values()) >= 0.88
+
+
+def test_the_scale_of_aggregates_is_drawn() -> None:
+    """Of agents that are nearly equal, the best one's luck is in the intervals of the others' aggregates."""
+    random = np.random.default_rng(3)
+    truth = {f"task-{task}": {agent: float(random.normal(0, 0.1)) for agent in AGENTS} for task in range(TASKS)}
+    held = []
+    for trial in range(8):
+        found = aggregates(drawn_table(truth, 5, random), resampler=Resampler(300, trial))
+        for row in found.entries:
+            if row.entry.kind == "agent":
+                true = np.mean([(of[row.entry.label] - ANCHOR) / (max(of.values()) - ANCHOR) for of in truth.values()])
+                assert row.mean.interval
+                held.append(row.mean.interval.low <= true <= row.mean.interval.high)
+
+    assert np.mean(held) >= 0.8
 
 
 @pytest.mark.nightly

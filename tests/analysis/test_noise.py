@@ -11,9 +11,7 @@ from evopolicygym.analysis.ranking.bootstrap import Block, Floats, Sample
 from evopolicygym.analysis.ranking.noise import (
     case_interaction,
     compare_to_noise,
-    noise_floor,
     pool_run_variances,
-    task_noise,
     variance_components,
 )
 from records_of_runs import changed, real_document, write
@@ -54,12 +52,11 @@ def test_components_of_a_table_by_hand() -> None:
 
 
 def test_two_runs_of_an_agent_are_seldom_beyond_the_floor() -> None:
-    """Of pairs of single runs of an agent, 95 % are within the floor that other agents' few runs give."""
+    """Of pairs of equal agents with three runs each, 95 % are within the floor that both give."""
     random, beyond = np.random.default_rng(2), []
     for _ in range(600):
-        *others, first, second = agents(random, 4, 3)
-        first, second = (sample(each.blocks[0].returns[:1]) for each in (first, second))
-        found = compare_to_noise([(noise_floor(others), first, second, 1.0)])
+        first, second = agents(random, 2, 3)
+        found = compare_to_noise([(first, second, 1.0)])
         assert found
         beyond.append(found.is_beyond)
 
@@ -88,28 +85,37 @@ def test_agents_that_find_other_cases_hard_interact() -> None:
     assert case_interaction([first]) is None
 
 
-def test_shipped_repeats_have_a_floor() -> None:
-    """Ten shipped runs of two optimisers say how far two runs on a task lie apart."""
-    floors = task_noise([])
-
-    assert len(floors) == 11
-    assert task_noise([], {"acrobot"}) == {"acrobot": floors["acrobot"]}
-    assert (floors["acrobot"].pooled.runs, floors["acrobot"].pooled.agents) == (10, 2)
-    assert floors["acrobot"].single_runs == pytest.approx(324.0, abs=0.1)
-    assert floors["pusher"].single_runs == pytest.approx(0.0, abs=1e-9)
-
-
-def test_single_runs_are_compared_with_the_floor(shell: Shell, tmp_path: Path) -> None:
-    """Two single runs have no verdict, but the floor of shipped runs says whether they differ by more than noise."""
+def test_the_floor_is_of_the_compared_agents(shell: Shell, tmp_path: Path) -> None:
+    """Neither shipped runs nor those of other agents say how far the runs of two agents lie apart."""
     document = real_document(tmp_path / "real")
-    for agent, mean in (("mine", -70), ("theirs", -130), ("none", -499)):
-        write(tmp_path / "runs", changed(document, "acrobot", agent, [mean + case for case in range(6)], 0))
+    for agent, mean, repeats in (("a", -70.0, 2), ("b", -90.0, 2), ("other", -80.0, 2), ("one", -75.0, 1)):
+        for seed in range(repeats):
+            returns = [mean + (100 if agent == "other" else 1) * seed + case for case in range(6)]
+            write(tmp_path / "runs", changed(document, "acrobot", agent, returns, seed))
+    floors = {
+        pair: shell.json("compare", *pair, tmp_path / "runs")["tasks"][0]["noise_floor"]
+        for pair in (("a", "b"), ("a", "one"), ("a", "other"))
+    }
 
-    near, far = (shell.json("compare", "mine", other, tmp_path / "runs")["tasks"][0] for other in ("theirs", "none"))
+    assert floors["a", "b"] == pytest.approx(4.303 * 0.5**0.5, rel=1e-3)
+    assert floors["a", "one"] == pytest.approx(12.706 * (0.5 * 1.5) ** 0.5, rel=1e-3)
+    assert floors["a", "other"] > 100
 
-    assert (near["verdict"], near["beyond_noise"]) == (None, False)
-    assert (far["verdict"], far["beyond_noise"]) == (None, True)
-    assert near["noise_floor"] == far["noise_floor"] == pytest.approx(324.0, abs=0.1)
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_equal_repeats_have_no_floor(shell: Shell, tmp_path: Path, repeats: int) -> None:
+    """Where no run of either differs from its repeats, a difference is beyond nothing: the floor is a dash."""
+    document = real_document(tmp_path / "real")
+    for agent, mean in (("a", -39.3408), ("b", -39.3372)):
+        for seed in range(repeats):
+            write(tmp_path / "runs", changed(document, "pusher", agent, [mean - case for case in range(6)], seed))
+    found = shell.json("compare", "a", "b", tmp_path / "runs")
+    board = shell.json("leaderboard", tmp_path / "runs")
+
+    assert [found["tasks"][0][key] for key in ("noise_floor", "beyond_noise")] == [None, None]
+    assert (found["noise_floor"], found["verdict"], found["tasks"][0]["p"]) == (None, None, None)
+    assert {row["beyond_noise"] for row in board["entries"]} == {None}
+    assert board["tasks"][0]["noise"] is None or board["tasks"][0]["noise"]["single_runs"] is None
 
 
 def test_the_leaderboard_says_what_is_within_the_floor(shell: Shell, tmp_path: Path) -> None:
@@ -123,5 +129,5 @@ def test_the_leaderboard_says_what_is_within_the_floor(shell: Shell, tmp_path: P
     beyond = {row["entry"]: row["beyond_noise"] for row in board["entries"]}
 
     assert beyond == {"mine": None, "theirs": False, "none": True, "Uniform random": None}
-    assert board["tasks"][0]["noise"]["agents"] == 5
+    assert board["tasks"][0]["noise"]["agents"] == 3
     assert any("theirs" in note and "none" not in note for note in board["notes"] if note.startswith("Noise floor"))

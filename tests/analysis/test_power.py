@@ -47,7 +47,7 @@ def test_the_range_of_a_pilot_holds_the_right_number() -> None:
 
 def test_power_of_a_known_variance_is_students() -> None:
     """Where only cases vary, the power at 80 % is the textbook's: 2.84 standard errors with many of them."""
-    only_cases = TaskVariances("task", 0.0, 0.0, 100.0, math.inf, None)
+    only_cases = TaskVariances("task", 1e-6, 0.0, 100.0, math.inf, None)
 
     assert find_power(2.8016, [only_cases], 5, 100) == pytest.approx(0.79, abs=0.01)
     assert least_difference([only_cases], 0.8, 5, 100) == pytest.approx(2.84, abs=0.02)
@@ -60,7 +60,18 @@ def test_repeats_and_least_difference_are_inverse() -> None:
 
     assert repeats == 10
     assert find_power(1.5, [task], repeats, 32) >= 0.8 > find_power(1.5, [task], repeats - 1, 32)
-    assert least_difference([task], 0.8, repeats, 32) <= 1.5
+    assert (least_difference([task], 0.8, repeats, 32) or 2.0) <= 1.5
+
+
+@pytest.mark.parametrize(("repeats", "tasks", "power"), [(3, 1, 1.0), (3, 2, 0.0), (4, 6, 1.0), (4, 7, 0.0)])
+def test_no_difference_is_found_below_the_least_p_value(repeats: int, tasks: int, power: float) -> None:
+    """However far two agents differ, three repeats name the better one on one task of one, and on none of two."""
+    found = forecast(
+        Plan(100.0, is_normalised=False, repeats=repeats), [TaskVariances("a", 1.0, 0.0, 0.0, 8.0, None)] * tasks
+    )
+
+    assert {round(row.power or 0.0, 2) for row in found} == {power}
+    assert {row.least is None for row in found} == {not power}
 
 
 def test_episodes_hours_and_cost_are_of_both_agents() -> None:

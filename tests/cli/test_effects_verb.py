@@ -38,6 +38,39 @@ def test_every_form(shell: Shell, runs: Path) -> None:
     assert (one["knob"], one["over"], one["level"], one["pairs"]) == ("budget", 8, 32, 2)
 
 
+def test_differences_in_returns(shell: Shell, runs: Path) -> None:
+    """``--in-returns`` has means and differences in returns."""
+    found = shell.json("effects", runs, "--in-returns")
+
+    assert (found["in_returns"], [mean["mean"] for mean in found["means"]]) == (True, [-390.75, -366.75])
+    assert [found["differences"][0][key] for key in ("difference", "difference_of_returns")] == [24.0, 24.0]
+
+
+def test_failing_never_pays(shell: Shell, runs: Path) -> None:
+    """A run without a score counts as its agent's worst run where that is worse than random play."""
+    document = json.loads(next(runs.glob("*/run.json")).read_text())
+    for seed, budget, mean in ((2, 32, None), (2, 8, -600.0)):
+        run = changed(document, "acrobot", "tuner", [mean or 0.0] * 4, seed)
+        run["run_id"] += f"-{budget}"
+        run["task"]["budget"]["episodes"] = run["budget"]["episodes"] = budget
+        if mean is None:
+            run["outcome"] |= {"status": "no_ok_submit", "held_out_returns": [], "score": None}
+        write(runs, run)
+    (found,) = shell.json("effects", runs, "--in-returns")["differences"]
+
+    assert (found["pairs"], found["difference"]) == (3, 16.0)
+
+
+def test_runs_without_a_partner_are_counted(shell: Shell, runs: Path) -> None:
+    """A run whose seed was played at one level only is in no pair, and is counted."""
+    document = json.loads(next(runs.glob("*/run.json")).read_text())
+    write(runs, changed(document, "acrobot", "tuner", [-399.0, -398.0, -397.0, -399.0], 9))
+    found = shell.json("effects", runs)
+
+    assert found["runs"] == {"budget": {"in_pairs": 4, "of": 5}}
+    assert any("4 of 5" in note for note in found["notes"])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

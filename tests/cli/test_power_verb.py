@@ -20,7 +20,7 @@ def test_shipped_runs_are_enough(shell: Shell) -> None:
     found = shell.json("power", "--tasks", "half_cheetah,ant", "--run-cost", "2")
     rows = list(csv.DictReader(StringIO(shell.printed("power", "--tasks", "half_cheetah,ant", "--format", "csv"))))
 
-    assert [row["task"] for row in found["tasks"]] == ["ant", "half_cheetah", "mean over 2 tasks"]
+    assert [row["task"] for row in found["tasks"]] == ["ant", "half_cheetah", "all 2 tasks together"]
     assert [row["repeats"] for row in rows] == [str(row["repeats"]) for row in found["tasks"]]
     assert [row["cost"] / row["repeats"] for row in found["tasks"]] == [4.0, 4.0, 8.0]
     assert all(row["power"] >= 0.8 for row in found["tasks"])
@@ -38,6 +38,16 @@ def test_own_runs_say_what_a_run_takes(shell: Shell, tmp_path: Path) -> None:
     assert alone[0]["variances"]["of_a_run"]["runs"] == both[0]["variances"]["of_a_run"]["runs"] == 3
     assert alone[0]["power"] > 0.99
     assert both[0]["power"] < 0.2
+
+
+def test_equal_repeats_forecast_nothing(shell: Shell) -> None:
+    """On a task where no shipped agent's runs differ, nothing is known of agents whose runs do."""
+    found = shell.json("power", "--tasks", "pusher,ant")["tasks"]
+
+    assert [(row["task"], row["is_known"], row["power"] is None) for row in found] == [
+        ("ant", True, False), ("pusher", False, True),
+    ]  # fmt: skip
+    assert found[1]["repeats"] is found[1]["standard_deviation_between_runs"] is None
 
 
 @pytest.mark.parametrize(

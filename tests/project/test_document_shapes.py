@@ -28,8 +28,15 @@ MACHINES = ("findings", "isolation", "level")
 """Keys whose words depend on the machine."""
 
 
+UNCERTAINTIES = ("interval", "_cover", "_covers", "standard_error", "profile.low", "profile.high")
+"""Ends of keys that are null where a run's returns happen to be equal."""
+
+
 def shape(value: Any, path: str = "") -> Iterator[str]:
     """Yield each place of a JSON document with the kind of value that is there."""
+    if path.endswith(UNCERTAINTIES):
+        yield f"{path}: an uncertainty or null"
+        return
     match value:
         case dict() if not value or path.endswith(".findings"):
             yield f"{path}: {{}}"

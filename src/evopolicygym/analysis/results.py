@@ -166,8 +166,12 @@ class RunResult:
         """The selected checkpoint's validation mean less its held-out mean; None if either is unknown.
 
         The best of several noisy validation means is above its true mean on average, so this is above 0 on average.
+        Where no candidate was better than another nothing was selected: None.
         """
-        return None if self.score is None or self.validation_mean is None else self.validation_mean - self.score
+        candidates = {point.validation_mean for point in self.curve if point.validation_mean is not None}
+        if self.score is None or self.validation_mean is None or len(candidates) < 2:  # noqa: PLR2004 - a choice
+            return None
+        return self.validation_mean - self.score
 
     @property
     def standard_error(self) -> float | None:

@@ -19,7 +19,6 @@ from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates, agg
 from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
-from evopolicygym.analysis.ranking.noise import task_noise
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow, score_table, score_tables
 from evopolicygym.analysis.ranking.task_scale import BEST
@@ -467,7 +466,7 @@ def compare(
     compared = {run.identity for label in (one, other) for run in anything.entry(label).runs}
     both = [run for run in everything if run.identity in compared]
     table = score_table(both, tables, TableFilter(list(group_by), mix=allow_incomparable))
-    pair = pairing(table, one, other, noise=task_noise(everything))
+    pair = pairing(table, one, other)
     problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
     return Comparison(pair, (*problems, *(problem for each in named.values() for problem in each.problems)))
 
@@ -609,7 +608,11 @@ class KnobEffects(TableSet):
 
 
 def effects(
-    runs: Places | None = None, knobs: Sequence[str] = (), *, runs_directory: str | Path = DEFAULT_RUNS
+    runs: Places | None = None,
+    knobs: Sequence[str] = (),
+    *,
+    in_returns: bool = False,
+    runs_directory: str | Path = DEFAULT_RUNS,
 ) -> KnobEffects:
     """Say what knobs do to scores: means of levels, paired differences with 95 % intervals and Holm's p-values.
 
@@ -620,6 +623,7 @@ def effects(
         runs: Runs, or directories with runs below. Default: ``runs_directory``.
         knobs: The knobs to compare, such as ``budget``. Default: all that differ, but ``harness`` and ``model``, which
             are compared where they are named.
+        in_returns: Whether to compare returns, environment by environment, and not normalised scores.
         runs_directory: Where runs are looked for by id.
 
     Returns:
@@ -629,4 +633,4 @@ def effects(
         UsageError: No knob differs, no runs are pairs, or runs differ in more than the knobs.
     """
     results = load_results(find_places(runs, runs_directory, needed=True))
-    return KnobEffects(effects_of_runs(results.runs, knobs), results.problems)
+    return KnobEffects(effects_of_runs(results.runs, knobs, in_returns=in_returns), results.problems)

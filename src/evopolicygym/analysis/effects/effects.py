@@ -4,6 +4,7 @@ A pair is two runs of an agent on an environment with the same seed that differ 
 normalised scores, held-out case by held-out case. ``docs/measure/effects.md`` defines the estimand.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.analysis.effects.estimate import MeanEstimate, MeasuredGroup, Spread, holm, mean_estimate
+from evopolicygym.analysis.effects.estimate import MeanEstimate, MeasuredGroup, Spread, mean_estimate
 from evopolicygym.analysis.ranking.bootstrap import Floats
 from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, TableFilter, differences, distinct_runs, property_of
-from evopolicygym.analysis.ranking.score_table import score_table
+from evopolicygym.analysis.ranking.decision import holm
+from evopolicygym.analysis.ranking.score_table import MISSING_SCORES, score_table
 from evopolicygym.analysis.ranking.task_scale import TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -151,7 +153,14 @@ class Effects:
     """The differences of each two levels of each knob: over all environments, then by environment."""
     notes: tuple[str, ...]
     scales: Mapping[str, TaskScale]
-    """The ends of the normalised scale, by environment."""
+    """The ends of the normalised scale, by environment; none in returns."""
+    paired: Mapping[str, tuple[int, int]]
+    """By knob, the runs that are in pairs, and all runs."""
+
+    @property
+    def in_returns(self) -> bool:
+        """Whether differences are of returns, and not of normalised scores."""
+        return not self.scales
 
     @property
     def overall(self) -> tuple[LevelDifference, ...]:
@@ -182,20 +191,44 @@ class ScoredRun:
         return (self.environment, self.agent, self.seed, others)
 
 
-def effects(runs: Sequence[RunResult], requested: Sequence[str] = ()) -> Effects:
+Block = Mapping[str, list[ScoredRun]]
+"""The runs that differ in one knob alone, by its level."""
+WITHOUT_SCORE = "A run without a checkpoint to score counts as uniform random, or as its agent's worst other run there."
+
+
+def effects(runs: Sequence[RunResult], requested: Sequence[str] = (), *, in_returns: bool = False) -> Effects:
     """Return the effects of the requested knobs, or of all that differ; raise ``UsageError`` for other differences.
 
-    Agents' names and models are knobs only on request.
+    Agents' names and models are knobs only on request. ``in_returns`` has them in returns, environment by environment.
     """
     knobs = knobs_that_differ(runs, requested)
     refuse_other_differences(runs, list(knobs))
     runs, repeated = distinct_runs(runs)
     scales, notes = _scales(runs, knobs)
     notes = [*repeated, *notes]
-    if not scales:
-        raise UsageError(f"{notes[-1]} Scores can't be normalised. Add runs with better agents.")
-    scored = [_score_run(run, knobs, scales[run.task]) for run in runs if run.task in scales]
+    if in_returns:
+        scales = {}
+    elif not scales:
+        raise UsageError(f"{notes[-1]} Scores can't be normalised. Add runs with better agents, or pass --in-returns.")
+    worst = _worst_means(runs, knobs)
+    scored = [
+        _score_run(run, knobs, worst[run.task, agent_of(run, knobs)], scales.get(run.task))
+        for run in runs
+        if in_returns or run.task in scales
+    ]
+    notes += [WITHOUT_SCORE] if not all(run.held_out_returns for run in runs) else []
     return effects_of(scored, knobs, scales, notes)
+
+
+def _worst_means(runs: Iterable[RunResult], knobs: Iterable[str]) -> dict[tuple[str, Hashable], float]:
+    """Return the mean that a run without a score counts with, by environment and agent: to fail never pays."""
+    found: dict[tuple[str, Hashable], float] = {}
+    for run in runs:
+        means = [run.score] if run.score is not None else []
+        means += [run.random_anchor.mean] if run.random_anchor else []
+        key = run.task, agent_of(run, knobs)
+        found[key] = min([*means, found.get(key, math.inf)])
+    return found
 
 
 def effects_of(
@@ -205,20 +238,32 @@ def effects_of(
     notes: Sequence[str] = (),
 ) -> Effects:
     """Return the effects of knobs on the scores of runs; raise ``UsageError`` if no two of them are a pair."""
-    means, found, all_notes = [], [], list(notes)
+    means, found, all_notes, paired = [], [], list(notes), {}
     for knob, levels in knobs.items():
         blocks = _blocks(runs, knob)
+        paired[knob] = _count_runs(block for block in blocks if len(block) > 1), _count_runs(blocks)
         if any(len(block) > 1 for block in blocks):
-            means += _means(knob, levels, blocks)
+            means += _means(knob, levels, blocks, in_returns=not scales)
             for over, level in combinations(levels, 2):
                 found += _differences(knob, over, level, blocks, scales)
+            if paired[knob][0] < paired[knob][1]:
+                all_notes.append(
+                    f"{knob}: {paired[knob][0]} of {paired[knob][1]} runs are in pairs. The others have no partner of "
+                    "the same agent, environment and seed at another level, and count nowhere."
+                )
         else:
             all_notes.append(f"No two runs are a pair that differs in {knob} alone: nothing is said of it.")
     if not found:
         raise UsageError(_no_pairs(knobs))
     levels_of = {knob: tuple(levels) for knob, levels in knobs.items()}
     adjusted = tuple(_adjust_p_values(found))
-    return Effects(levels_of, tuple(means), adjusted, (*all_notes, *_notes(found, means)), scales)
+    return Effects(
+        levels_of, tuple(means), adjusted, (*all_notes, *_notes(found, means if scales else ())), scales, paired
+    )
+
+
+def _count_runs(blocks: Iterable[Block]) -> int:
+    return sum(len(runs) for block in blocks for runs in block.values())
 
 
 def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:
@@ -228,9 +273,12 @@ def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[s
     counts = ranked_among(table, partial=False)
     scales = {task.name: scale for task in table.tasks if (scale := scale_on(table, task.name, counts))}
     bare = [task.name for task in table.tasks if task.name not in scales]
-    notes = [note for note in table.notes if not note.startswith("Mixed: ")]
+    notes = [note for note in table.notes if not note.startswith("Mixed: ") and note not in MISSING_SCORES]
     if bare:
-        notes.append(f"Left out, as no agent is above uniform random there, or that is unknown: {', '.join(bare)}.")
+        notes.append(
+            "Left out, as no agent is above uniform random there by more than noise, or that is unknown: "
+            f"{', '.join(bare)}."
+        )
     return scales, notes
 
 
@@ -238,14 +286,12 @@ def _levels_of(run: RunResult, knobs: Iterable[str]) -> dict[str, Any]:
     return {knob: level_of(run, knob) for knob in knobs}
 
 
-def _score_run(run: RunResult, knobs: Mapping[str, Any], scale: TaskScale) -> ScoredRun:
-    returns = run.held_out_returns or (scale.low,) * max(1, run.held_out_cases)
-    scores = (np.array(returns, dtype=float) - scale.low) / (scale.best - scale.low)
+def _score_run(run: RunResult, knobs: Mapping[str, Any], worst: float, scale: TaskScale | None) -> ScoredRun:
+    """Return a run's scores, by held-out case: normalised, or its returns without a scale."""
+    scores = np.array(run.held_out_returns or (worst,) * max(1, run.held_out_cases), dtype=float)
+    if scale is not None:
+        scores = (scores - scale.low) / (scale.best - scale.low)
     return ScoredRun(run.task, agent_of(run, knobs), run.seed, _levels_of(run, knobs), scores)
-
-
-Block = Mapping[str, list[ScoredRun]]
-"""The runs that differ in one knob alone, by its level."""
 
 
 def _blocks(runs: Iterable[ScoredRun], knob: str) -> list[Block]:
@@ -263,10 +309,13 @@ def _mean(several: Sequence[Floats]) -> Floats:
     return several[0] if len(several) == 1 else np.asarray(np.mean(several, axis=0))
 
 
-def _means(knob: str, levels: Sequence[Any], blocks: Iterable[Block]) -> list[LevelMean]:
-    """Return the mean of each level over the blocks with all levels, so that means differ by the level alone."""
+def _means(knob: str, levels: Sequence[Any], blocks: Iterable[Block], *, in_returns: bool) -> list[LevelMean]:
+    """Return the mean of each level over the blocks with all levels, so that means differ by the level alone.
+
+    Returns of several environments have no mean.
+    """
     whole = [block for block in blocks if len(block) == len(levels)]
-    if not whole:
+    if not whole or (in_returns and len({_first(block).environment for block in whole}) > 1):
         return []
     runs = {str(level): sum(len(block[str(level)]) for block in whole) for level in levels}
     found = []
@@ -292,13 +341,14 @@ def _differences(
 
     def row(environment: str, those: Sequence[tuple[ScoredRun, Floats]]) -> LevelDifference:
         estimate = mean_estimate(_groups(those))
-        scale = scales[names[0]] if len(names) == 1 else scales.get(environment)
-        returns = estimate.value * (scale.best - scale.low) if scale else None
+        scale = scales.get(names[0] if len(names) == 1 else environment)
+        returns = estimate.value * (scale.best - scale.low) if scale else estimate.value if not scales else None
         count = 1 if environment else len(names)
         return LevelDifference(knob, level, over, environment, count, len(those), estimate, returns)
 
     of_each = [row(name, [pair for pair in pairs if pair[0].environment == name]) for name in names]
-    return [row("", pairs), *(of_each if len(names) > 1 else [])]
+    over_all = [] if not scales and len(names) > 1 else [row("", pairs)]
+    return [*over_all, *(of_each if len(names) > 1 else [])]
 
 
 def _first(block: Block) -> ScoredRun:
@@ -317,11 +367,8 @@ def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]
 
 
 def _adjust_p_values(found: Sequence[LevelDifference]) -> list[LevelDifference]:
-    known = [contrast.difference.p for contrast in found if contrast.difference.p is not None]
-    adjusted = iter(holm(known))
-    return [
-        replace(contrast, p_adjusted=None if contrast.difference.p is None else next(adjusted)) for contrast in found
-    ]
+    adjusted = holm([contrast.difference.p for contrast in found])
+    return [replace(contrast, p_adjusted=p) for contrast, p in zip(found, adjusted, strict=True)]
 
 
 def _notes(found: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iterable[str]:

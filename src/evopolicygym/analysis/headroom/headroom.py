@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from evopolicygym.analysis.effects.estimate import holm
 from evopolicygym.analysis.headroom.spread import (
     FEWEST,
     EntryMeans,
@@ -22,6 +21,8 @@ from evopolicygym.analysis.headroom.spread import (
 )
 from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, OtherFigures
 from evopolicygym.analysis.ranking.bootstrap import Sample, t_quantile
+from evopolicygym.analysis.ranking.decision import holm
+from evopolicygym.analysis.ranking.known_scale import exceeds
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.score import estimate
 from evopolicygym.specs.games import GameIdentity
@@ -121,7 +122,7 @@ class TaskHeadroom:
     best: KnownScore | None
     """The best score of any kind, figures of another protocol included."""
     scale: float | None
-    """From uniform random to the best under our protocol; None if that is not above uniform random, or unknown."""
+    """From uniform random to the best under our protocol; None if that is not above it beyond noise, or unknown."""
     agent: KnownScore | None
     """The best agent under our protocol."""
     left: float | None
@@ -172,10 +173,9 @@ def headroom(table: ScoreTable, surroundings: Surroundings | None = None) -> Hea
     tasks = [_measure_task(task, table, around) for task in table.tasks]
     entries, over, spread = _whole(tasks, table)
     tested = [result for result in tasks if result.spread is not None and result.spread.entries >= FEWEST]
-    adjusted = holm([known.p for known in (*(result.spread for result in tested), spread) if known is not None])
-    by_task = dict(zip((result.task.name for result in tested), adjusted, strict=False))
+    *of_tasks, p = holm([*(result.spread.p for result in tested if result.spread), spread.p if spread else None])
+    by_task = dict(zip((result.task.name for result in tested), of_tasks, strict=True))
     decided = tuple(_add_verdict(result, by_task.get(result.task.name)) for result in tasks)
-    p = adjusted[-1] if spread is not None else None
     verdict = verdict_of_suite([result.verdict for result in decided], p if spread and spread.is_repeated else None)
     found = Headroom(decided, entries, over, spread, p, verdict)
     return replace(found, notes=(*_notes(found, table), *table.notes))
@@ -187,11 +187,13 @@ def _add_verdict(found: TaskHeadroom, p: float | None) -> TaskHeadroom:
 
 def _measure_task(task: TaskRow, table: ScoreTable, around: Surroundings) -> TaskHeadroom:
     name, anchor = task.name, table.anchor
-    random = anchor.cells[name].mean if anchor and name in anchor.cells else None
+    low = anchor.cells[name] if anchor and name in anchor.cells else None
+    random = low.mean if low else None
     here, agent = best_here(name, table, around.others), best_agent(name, table, around.others)
     elsewhere = best_elsewhere(gymnasium_id(name, table, around.ids), around.figures)
     best = max(filter(None, (here, elsewhere)), key=lambda score: score.score, default=None)
-    scale = here.score - random if here and random is not None and here.score > random else None
+    is_above = here and low and exceeds((here.score, here.standard_error), (low.mean, low.standard_error))
+    scale = here.score - low.mean if here and low and is_above else None
     comparable = best is not None and agent is not None and scale is not None and not best.is_elsewhere
     left = (best.score - agent.score) / scale if comparable else None  # type: ignore[union-attr, operator] # said above
     samples = _samples(name, table)

@@ -17,7 +17,8 @@ from functools import cache
 import numpy as np
 
 from evopolicygym.analysis.effects.estimate import pooled_freedom
-from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, interval_coverage
+from evopolicygym.analysis.ranking.bootstrap import ROUNDING, Floats, Sample, interval_coverage
+from evopolicygym.analysis.ranking.decision import LEVEL, separation_chance
 from evopolicygym.analysis.ranking.noise import pool_run_variances
 
 _POINTS = 8_001
@@ -56,10 +57,6 @@ def least_ratio(freedom: int, chance: float = 0.05) -> float:
     return (low + high) / 2
 
 
-ROUNDING = 1e-9
-"""Standard deviations below this, as a share of the largest mean, are those of arithmetic, and count as none."""
-
-
 @dataclass(frozen=True, slots=True)
 class EntrySpread:
     """The spread of entries' means."""
@@ -69,8 +66,9 @@ class EntrySpread:
     """Standard deviation of the entries' means."""
     noise: float
     """The expected value of ``between`` if all entries were equal: the pooled standard error of a mean."""
-    p: float
-    """The probability of this ratio of both, or a larger one, if all entries are equal."""
+    p: float | None
+    """The probability of this ratio of both, or a larger one, if all entries are equal, but at least
+    ``separation_chance``; None if entries differ and the repeats of each are all equal, so that noise is unknown."""
     is_repeated: bool
     """Whether the noise covers runs and cases; that of cases alone where no entry has two runs."""
 
@@ -102,23 +100,38 @@ class EntryMeans:
     """(entries,)"""
     covariance: Floats
     """(entries, entries)"""
-    parts: tuple[tuple[float, float], ...]
-    """The summands of the noise in the variance between entries, each with its degrees of freedom."""
-    is_repeated: bool
+    of_runs: tuple[tuple[float, float], ...]
+    """The summands of the noise over runs in the variance between entries, each with its degrees of freedom."""
+    of_cases: tuple[tuple[float, float], ...]
+    """Those over cases."""
+    repeats: tuple[tuple[int, ...], ...]
+    """The entries' runs, task by task."""
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether any entry has two runs on each task."""
+        return all(max(runs) > 1 for runs in self.repeats)
 
     def spread(self) -> EntrySpread:
         """Return the spread of the means."""
-        count = len(self.means)
+        count, parts = len(self.means), (*self.of_runs, *self.of_cases)
         nothing = (ROUNDING * float(np.abs(self.means).max())) ** 2
-        between, noise = (
+        between, noise, of_runs = (
             variance if variance > nothing else 0.0
-            for variance in (float(self.means.var(ddof=1)), sum(variance for variance, _ in self.parts))
+            for variance in (
+                float(self.means.var(ddof=1)),
+                sum(variance for variance, _ in parts),
+                sum(variance for variance, _ in self.of_runs),
+            )
         )
         centred = self.covariance - self.covariance.mean(axis=0)
         above = float(np.trace(centred)) ** 2 / square if (square := float(np.trace(centred @ centred))) > 0 else 1.0
-        below = pooled_freedom([variance for variance, _ in self.parts], [freedom for _, freedom in self.parts])
-        ratio = between / noise if noise > 0 else math.inf if between > 0 else 0.0
-        p = f_tail(ratio, min(above, count - 1.0), below)
+        below = pooled_freedom([variance for variance, _ in parts], [freedom for _, freedom in parts])
+        p: float | None = f_tail(between / noise if noise > 0 else 0.0, min(above, count - 1.0), below)
+        if between > 0 and not (of_runs if self.is_repeated else noise) > 0:
+            p = None
+        elif self.is_repeated:
+            p = max(p or 0.0, math.prod(separation_chance(*runs) for runs in self.repeats)) if between > 0 else 1.0
         return EntrySpread(count, math.sqrt(between), math.sqrt(noise), p, self.is_repeated)
 
 
@@ -127,30 +140,28 @@ def entry_means(samples: Sequence[Sample]) -> EntryMeans:
 
     An entry with one run is then as uncertain as the others are on average.
     """
-    of_runs, parts = _of_runs(samples)
+    variances, of_runs = _of_runs(samples)
     cases = _of_cases(samples)
     count = len(samples)
     of_cases = float(np.trace(cases) - cases.sum() / count) / (count - 1)
-    if of_cases > 0:
-        freedom = max(block.returns.shape[1] for sample in samples for block in sample.blocks) - 1.0
-        parts.append((of_cases, freedom))
-    covariance = np.diag(of_runs) + (cases if of_cases > 0 else 0.0)
+    freedom = max(block.returns.shape[1] for sample in samples for block in sample.blocks) - 1.0
+    covariance = np.diag(variances) + (cases if of_cases > 0 else 0.0)
     means = np.array([sample.mean for sample in samples])
-    return EntryMeans(means, covariance, tuple(parts), any(sample.is_repeated for sample in samples))
+    part = ((of_cases, freedom),) if of_cases > 0 else ()
+    return EntryMeans(means, covariance, tuple(of_runs), part, (tuple(len(sample.runs) for sample in samples),))
 
 
 def mean_over_tasks(tasks: Sequence[tuple[EntryMeans, float]]) -> EntryMeans:
     """Return the entries' mean scores over tasks, each in units of its scale; tasks are independent."""
     shares = [1 / (scale * len(tasks)) for _, scale in tasks]
-    means = sum(share * means.means for share, (means, _) in zip(shares, tasks, strict=True))
-    covariance = sum(share**2 * means.covariance for share, (means, _) in zip(shares, tasks, strict=True))
-    parts = [
-        (share**2 * variance, freedom)
-        for share, (means, _) in zip(shares, tasks, strict=True)
-        for variance, freedom in means.parts
-    ]
-    repeated = all(means.is_repeated for means, _ in tasks)
-    return EntryMeans(np.asarray(means), np.asarray(covariance), tuple(parts), repeated)
+    each = [(share, found) for share, (found, _) in zip(shares, tasks, strict=True)]
+    return EntryMeans(
+        np.asarray(sum(share * found.means for share, found in each)),
+        np.asarray(sum(share**2 * found.covariance for share, found in each)),
+        tuple((share**2 * variance, freedom) for share, found in each for variance, freedom in found.of_runs),
+        tuple((share**2 * variance, freedom) for share, found in each for variance, freedom in found.of_cases),
+        tuple(runs for _, found in each for runs in found.repeats),
+    )
 
 
 def _of_runs(samples: Sequence[Sample]) -> tuple[Floats, list[tuple[float, float]]]:
@@ -197,8 +208,6 @@ def _pairs(cases: int) -> float:
     return max(cases * (cases - 1.0), 1.0)
 
 
-LEVEL = 0.05
-"""The level of Holm's p-values at or below which entries differ."""
 FEWEST = 3
 """The least number of entries with runs for a verdict on a task."""
 HALF = 0.5
@@ -223,11 +232,15 @@ class HeadroomVerdict(StrEnum):
     TOO_FEW_ENTRIES = "unknown (too few entries)"
     ONE_RUN_EACH = "unknown (one run each)"
     """Runs differ by more than cases explain; whether entries do, or a second run of each would, is not known."""
+    EQUAL_REPEATS = "unknown (repeats are all equal)"
+    """Entries differ, but the repeats of each are all equal, which doesn't tell how far others would differ."""
 
     @property
     def is_known(self) -> bool:
         """Whether anything can be said."""
-        return self not in {HeadroomVerdict.TOO_FEW_ENTRIES, HeadroomVerdict.ONE_RUN_EACH}
+        return self not in {
+            HeadroomVerdict.TOO_FEW_ENTRIES, HeadroomVerdict.ONE_RUN_EACH, HeadroomVerdict.EQUAL_REPEATS,
+        }  # fmt: skip
 
 
 def verdict_of(
@@ -238,8 +251,10 @@ def verdict_of(
     ``p`` is Holm's, ``at_best`` the share of runs at the best known score, ``scale`` the distance from uniform random
     to the best score; None if it isn't known.
     """
-    if spread is None or p is None or spread.entries < FEWEST:
+    if spread is None or spread.entries < FEWEST:
         return HeadroomVerdict.TOO_FEW_ENTRIES
+    if p is None:
+        return HeadroomVerdict.EQUAL_REPEATS if spread.is_repeated else HeadroomVerdict.ONE_RUN_EACH
     many = at_best is not None and at_best >= HALF
     if p >= LEVEL:
         are_equal = scale is not None and spread.at_most <= EQUAL * scale

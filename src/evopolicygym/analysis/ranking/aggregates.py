@@ -15,7 +15,6 @@ from evopolicygym.analysis.ranking.bootstrap import (
     Floats,
     Interval,
     Resampler,
-    Sample,
     bootstrap_interval,
     bootstrap_reach,
     joint_freedom,
@@ -31,6 +30,9 @@ OPTIMUM = 1.0
 """The normalised score that the optimality gap is measured from."""
 THRESHOLDS = 101
 """Points of a performance profile."""
+
+SHORTEST = 0.1
+"""The shortest scale of a replicate, as a share of the scale."""
 
 Statistic = Callable[[Floats], Floats]
 """Maps scores, shaped (..., scores), to one number for each of the leading axes."""
@@ -110,7 +112,8 @@ def aggregates(table: ScoreTable, *, normalise: str = BEST, resampler: Resampler
     """Return the aggregates of all entries with a score on every task that has a scale.
 
     Intervals are from a stratified bootstrap: runs are drawn anew within each task, cases once for all entries that
-    played them (``ranking/bootstrap.py``). ``normalise`` is that of the leaderboard.
+    played them (``ranking/bootstrap.py``), and the best agent, where scores are normalised by it, from the same draws.
+    ``normalise`` is that of the leaderboard.
     """
     resampler = resampler or Resampler()
     counts = ranked_among(table, partial=False)
@@ -128,7 +131,8 @@ def aggregates(table: ScoreTable, *, normalise: str = BEST, resampler: Resampler
     scores = {entry.label: _task_scores(entry, scales) for entry in kept}
     top = max([OPTIMUM, *(float(runs.max()) for each in scores.values() for runs in each)])
     thresholds = np.linspace(0.0, math.ceil(10 * min(top, 2 * OPTIMUM)) / 10, THRESHOLDS)
-    found = [_entry_aggregates(entry, scores[entry.label], scales, thresholds, resampler) for entry in kept]
+    drawn = _DrawnScores(scales, resampler)
+    found = [_entry_aggregates(entry, scores[entry.label], scales, thresholds, drawn) for entry in kept]
     ordered = sorted(found, key=lambda each: -each.interquartile_mean.value)
     return Aggregates(tuple(ordered), scales, tuple(notes))
 
@@ -155,11 +159,12 @@ def task_means(scores: Sequence[Floats]) -> Floats:
 
 
 def _entry_aggregates(
-    entry: Entry, scores: Sequence[Floats], scales: Mapping[str, TaskScale], thresholds: Floats, resampler: Resampler
+    entry: Entry, scores: Sequence[Floats], scales: Mapping[str, TaskScale], thresholds: Floats, drawn: "_DrawnScores"
 ) -> EntryAggregates:
     samples = [entry.cells[name].sample for name in scales]
     known = [sample for sample in samples if sample is not None and sample.is_estimable]
-    replicates = _replicates(known, scores, list(scales.values()), resampler) if len(known) == len(samples) else None
+    is_known = len(known) == len(samples) and any(sample.has_spread for sample in known)
+    replicates = [drawn.scores(entry, name) for name in scales] if is_known else None
     freedom = math.inf
     if replicates is not None:
         variances = [float(each.mean(axis=-1).var()) for each in replicates]
@@ -181,14 +186,30 @@ def _entry_aggregates(
     )  # fmt: skip
 
 
-def _replicates(
-    samples: Sequence[Sample], scores: Sequence[Floats], scales: Sequence[TaskScale], resampler: Resampler
-) -> list[Floats]:
-    """Return the normalised scores of drawn runs on drawn cases, by task, shaped (replicates, runs)."""
-    return [
-        resampler.run_means(sample, runs, 1 / (scale.best - scale.low))
-        for sample, runs, scale in zip(samples, scores, scales, strict=True)
-    ]
+class _DrawnScores:
+    """Normalised scores of drawn runs on drawn cases, by entry and task, each shaped (replicates, runs)."""
+
+    def __init__(self, scales: Mapping[str, TaskScale], resampler: Resampler) -> None:
+        self._scales = scales
+        self._resampler = resampler
+        self._returns: dict[tuple[str, str], Floats] = {}
+        self._best: dict[str, Floats] = {}
+
+    def scores(self, entry: Entry, task: str) -> Floats:
+        """Return an entry's scores on a task, normalised in each replicate by the best agent of that replicate."""
+        scale = self._scales[task]
+        if task not in self._best:
+            means = [self._run_means(rival, task).mean(axis=-1) for rival in scale.of]
+            best = np.max(means, axis=0) if means else np.array(scale.best)
+            self._best[task] = np.maximum(best - scale.low, SHORTEST * (scale.best - scale.low))
+        return np.asarray((self._run_means(entry, task) - scale.low) / self._best[task][..., None])
+
+    def _run_means(self, entry: Entry, task: str) -> Floats:
+        if (entry.label, task) not in self._returns:
+            cell = entry.cells[task]
+            drawn = self._resampler.run_means(cell.sample) if cell.sample else np.full((1, 1), cell.mean)
+            self._returns[entry.label, task] = np.where(np.isnan(drawn), -np.inf, drawn)
+        return self._returns[entry.label, task]
 
 
 def _profile(

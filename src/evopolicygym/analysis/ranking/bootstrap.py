@@ -23,6 +23,8 @@ REPLICATES = 2000
 COVERAGE = 0.95
 MOST_KEPT_BYTES = 64 << 20
 """Limit on the bytes of cached draws and of cached sums, as if all were as large as the last."""
+ROUNDING = 1e-9
+"""Differences below this, as a share of the mean, are those of arithmetic."""
 _NORMAL = 1.959963984540054
 
 Floats = NDArray[np.float64]
@@ -88,7 +90,9 @@ class Sample:
     @property
     def covers(self) -> str:
         """The sources that the mean's interval covers."""
-        return interval_coverage(self.is_repeated)
+        with np.errstate(invalid="ignore"):
+            are_equal = float(np.ptp(self.runs)) <= ROUNDING * float(np.abs(self.runs).max())
+        return interval_coverage(self.is_repeated and not are_equal)
 
     @property
     def of_runs(self) -> tuple[float, float]:
@@ -122,10 +126,36 @@ class Sample:
         """The half-width of the mean's interval over cases alone."""
         return half_width(self._variances[1:], self._freedoms[1:])
 
-    def interval(self) -> Interval:
-        """Return the mean's interval."""
+    @cached_property
+    def has_spread(self) -> bool:
+        """Whether any returns differ, but for arithmetic; if not, nothing is known of the mean's uncertainty."""
+        returns = np.concatenate([block.returns.ravel() for block in self.blocks])
+        with np.errstate(invalid="ignore"):
+            return not float(np.ptp(returns)) <= ROUNDING * float(np.abs(returns).max())
+
+    def interval(self) -> Interval | None:
+        """Return the mean's interval; None if all returns are equal."""
+        if not self.has_spread:
+            return None
         reach = half_width(self._variances, self._freedoms)
-        return Interval(self.mean - reach, self.mean + reach)
+        return self.with_rare(Interval(self.mean - reach, self.mean + reach))
+
+    def with_rare(self, interval: Interval) -> Interval:
+        """Return an interval of the mean that allows for few returns of their kind.
+
+        Where half of all returns or more are one value, as of a task that is rarely solved, few of the others were
+        seen: the interval then holds that of their share too, at the distance of their mean.
+        """
+        values, counts = np.unique(np.concatenate([block.returns.ravel() for block in self.blocks]), return_counts=True)
+        usual = float(values[counts.argmax()])
+        if 2 * counts.max() < counts.sum() or len(values) == 1 or not np.isfinite(values).all():
+            return interval
+        others = Sample(tuple(Block(block.cases, 1.0 * (block.returns != usual)) for block in self.blocks))
+        cases = max(block.returns.shape[1] for block in self.blocks)
+        ends = rate_interval(others.mean, sum(others._variances), others.freedom, cases)
+        apart = (self.mean - usual) / others.mean
+        sides = usual + apart * ends.low, usual + apart * ends.high
+        return Interval(min(interval.low, *sides), max(interval.high, *sides))
 
 
 HELD_OUT = "held-out mean ± s.e."
@@ -200,17 +230,17 @@ class Resampler:
         """Return a sample's mean in each replicate."""
         return sample.mean + self._of_runs(sample) + self._of_cases(sample)
 
-    def run_means(self, sample: Sample, scores: Floats, scale: float) -> Floats:
-        """Return the scores of drawn runs in each replicate, shaped (replicates, runs): a stratified bootstrap.
+    def run_means(self, sample: Sample) -> Floats:
+        """Return the means of drawn runs in each replicate, shaped (replicates, runs): a stratified bootstrap.
 
-        ``scores`` are those of the sample's runs, and ``scale`` is what a return is multiplied by to be a score. Runs'
-        deviations from their mean are scaled as in ``means``, and all runs share the effect of the drawn cases.
+        Runs' deviations from their mean are scaled as in ``means``, and all runs share the effect of the drawn cases.
         """
-        count = len(scores)
-        effects = (scores - scores.mean()) * (math.sqrt(count / (count - 1)) if count > 1 else 1.0)
+        runs = sample.runs
+        count = len(runs)
+        effects = (runs - runs.mean()) * (math.sqrt(count / (count - 1)) if count > 1 else 1.0)
         drawn = self._random.integers(count, size=(self.replicates, count)) if count > 1 else np.zeros((1, 1), int)
         self._draws = (*self._draws, "runs", count)
-        return np.asarray(scores.mean() + effects[drawn] + scale * self._of_cases(sample)[:, None])
+        return np.asarray(runs.mean() + effects[drawn] + self._of_cases(sample)[:, None])
 
     def _of_cases(self, sample: Sample) -> Floats:
         """Return the effect of the drawn cases on a sample's mean, by replicate."""
@@ -285,6 +315,17 @@ def share_interval(share: float, count: float) -> Interval:
     low = beta_quantile(tail, hits, count - hits + 1) if hits > 0 else 0.0
     high = 1 - beta_quantile(tail, count - hits, hits + 1) if hits < count else 1.0
     return Interval(min(low, share), max(high, share))
+
+
+def rate_interval(rate: float, variance: float, freedom: float, cases: int) -> Interval:
+    """Return the interval of a rate with an estimated variance, over runs and cases.
+
+    It is that of Korn and Graubard (1998): Clopper and Pearson's, with as many independent trials as would give the
+    variance, times the square of the normal's over Student's quantile. Without variance the cases count as trials.
+    """
+    if not variance > 0:
+        return share_interval(rate, cases)
+    return share_interval(rate, rate * (1 - rate) / variance * (_NORMAL / t_quantile(freedom)) ** 2)
 
 
 def beta_quantile(level: float, first: float, second: float) -> float:

@@ -1,5 +1,6 @@
 """The scale of a task that no table changes: from the better of random and idle play, 0, to the best known score, 1."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,13 +18,22 @@ class KnownScale:
     low: float
     """The better one of random and idle play."""
     best: float
-    """The best known score, above ``low``."""
+    """The best known score, above ``low`` by more than noise."""
     source: str
     """Whose the best known score is."""
 
     def value(self, score: float) -> float:
         """Return the position of a score: 0 is the better of random and idle play, 1 the best known score."""
         return (score - self.low) / (self.best - self.low)
+
+
+NOISE = 1.96
+"""How many standard errors of their difference a best score is above the low end of a scale, at least."""
+
+
+def exceeds(best: tuple[float, float | None], low: tuple[float, float | None]) -> bool:
+    """Return whether a mean is above another by more than noise, each with its standard error; None counts as 0."""
+    return best[0] - low[0] > NOISE * math.hypot(best[1] or 0.0, low[1] or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +63,27 @@ def known_scale(task: str, game: GameIdentity, recorded: KnownScores | None = No
     scores = shipped if shipped is not None and is_same else recorded
     if scores is None:
         return None
-    low = max((anchor.mean for anchor in (scores.random, scores.idle) if anchor), default=None)
-    known = [(best, source)] if best is not None else []
+    low = max(((anchor.mean, anchor.standard_error) for anchor in (scores.random, scores.idle) if anchor), default=None)
+    known = [(best, 0.0, source)] if best is not None else []
     if not known and scores.reference:
-        known.append((scores.reference.mean, "reference policy"))
+        known.append((scores.reference.mean, scores.reference.standard_error, "reference policy"))
     if best is None and is_same and (published := paper().scores(task)):
         name = max(published, key=lambda entry: published[entry])
-        known.append((published[name], name))
+        known.append((published[name], 0.0, name))
     top = max(known, default=None)
-    return KnownScale(low, top[0], top[1]) if low is not None and top is not None and top[0] > low else None
+    if low is None or top is None or not exceeds(top[:2], low):
+        return None
+    return KnownScale(low[0], top[0], top[2])
 
 
 def _scale_in_world(world: World, recorded: KnownScores | None) -> KnownScale | None:
     """Return the scale of a world: what ships was measured in the standard world and says nothing here."""
-    lows = [anchor.mean for anchor in (recorded.random, recorded.idle) if anchor] if recorded else []
-    best = recorded.reference.mean if recorded and recorded.reference else None
-    if not lows or best is None or best <= max(lows):
+    anchors = [anchor for anchor in (recorded.random, recorded.idle) if anchor] if recorded else []
+    best = recorded.reference if recorded else None
+    low = max(((anchor.mean, anchor.standard_error) for anchor in anchors), default=None)
+    if low is None or best is None or not exceeds((best.mean, best.standard_error), low):
         return None
-    return KnownScale(max(lows), best, f"reference policy of the standard world, in the world {world.name}")
+    return KnownScale(low[0], best.mean, f"reference policy of the standard world, in the world {world.name}")
 
 
 @lru_cache(1)

@@ -6,6 +6,7 @@ The formulas are those of section 9 of the protocol; ``docs/measure/leaderboard.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from statistics import fmean
 
 import numpy as np
@@ -18,6 +19,15 @@ from evopolicygym.analysis.ranking.bootstrap import (
     bootstrap_interval,
     interval_coverage,
     joint_freedom,
+)
+from evopolicygym.analysis.ranking.decision import (
+    LEVEL,
+    UNDECIDED,
+    JointDecision,
+    decide_jointly,
+    decide_samples,
+    holm,
+    least_joint_p,
 )
 from evopolicygym.analysis.ranking.noise import NoiseComparison, compare_to_noise
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
@@ -69,6 +79,9 @@ class Standing:
     """Its rank by rank score; None if it isn't complete, or has no score at all."""
     tier: int | None
     """Entries of a tier can't be distinguished from its best; None without place or two repeats on each task."""
+    behind_p: float | None
+    """The p-value of its distance to the first entry of the tier above, or of its own, adjusted by Holm over all pairs
+    of entries with a tier; None for the first of all, and where it is unknown."""
     rank_score: Score
     normalised: Score | None
     families: Mapping[str, Score]
@@ -183,20 +196,19 @@ class _LeaderboardBuilder:
             unplaced, key=lambda standing: (not standing.has_score, not standing.complete, -standing.rank_score.value)
         )
         standings = tuple(self._compare_to_noise(list(self._assign_tiers(ordered))))
-        notes = (*self._table.notes, *self._notes(complete), *noise_notes(standings))
+        notes = (*self._table.notes, *self._notes(complete), *self._tier_notes(standings), *noise_notes(standings))
         return Leaderboard(self._table.tasks, standings, notes)
 
     def _compare_to_noise(self, standings: Sequence[Standing]) -> Iterable[Standing]:
         """Yield the standings, each with its distance to the best one beside the noise of runs."""
         best = _best_played(standings)
-        noise = {task.name: task.noise for task in self._table.tasks}
         for standing in standings:
             if best is None or standing is best or not standing.entry.runs:
                 yield standing
                 continue
             mine, theirs = standing.entry.cells, best.entry.cells
             parts = [
-                (noise[name], theirs[name].sample, mine[name].sample, scale.best - scale.low)
+                (theirs[name].sample, mine[name].sample, scale.best - scale.low)
                 for name in mine.keys() & theirs.keys()
                 if (scale := scale_on(self._table, name, self._counts, self._best_kind))
             ]
@@ -209,7 +221,8 @@ class _LeaderboardBuilder:
             how = "ranked with the others" if self._partial else "ranked against the complete ones, and without a place"
             yield f"Entries that lack tasks have means over what they have (coverage); they are {how}."
         if bare := self._without_scale():
-            why = "No best known score" if self._best_kind == KNOWN else f"No {self._best_kind} is above uniform random"
+            why = f"No {self._best_kind} is above uniform random by more than noise"
+            why = "No best known score" if self._best_kind == KNOWN else why
             yield f"{why} on {', '.join(bare)}: no normalised score there."
         if self._best_kind == KNOWN:
             yield "Normalised scores: 0 is the better one of random and idle play, 1 the best known score; not clipped."
@@ -253,7 +266,7 @@ class _LeaderboardBuilder:
         self._ranks[entry.label, task] = over
         freedom = _freedom(rivals, task)
         score = rank_scores(means)[entry.label]
-        value = Score(score, bootstrap_interval(score, over, freedom, UNIT) if _has_interval(entry) else None)
+        value = Score(score, bootstrap_interval(score, over, freedom, UNIT) if _is_spread(entry, task) else None)
         return TaskScore(
             entry.cells[task], rank(means, entry.label), count, self._counts[entry.label], value,
             self._normalised(entry, task),
@@ -285,7 +298,7 @@ class _LeaderboardBuilder:
         rivals = [entry, *(rival for rival in scale.of if rival is not entry)]
         bounds = UNIT if scale.is_clipped else None
         interval = bootstrap_interval(value, self._norms[entry.label, task], _freedom(rivals, task), bounds)
-        return Score(value, interval if _has_interval(entry) else None)
+        return Score(value, interval if _is_spread(entry, task) else None)
 
     def _standing(self, entry: Entry, scores: Mapping[str, TaskScore], complete: bool) -> Standing:  # noqa: FBT001
         rows = [task for task in self._table.tasks if task.name in scores]
@@ -299,7 +312,7 @@ class _LeaderboardBuilder:
                 kinds[kind.value] = of_kind
         names = [task.name for task in rows]
         return Standing(
-            entry, scores, complete, None, None,
+            entry, scores, complete, None, None, None,
             rank_score=self._rank_mean(entry, scores, names),
             normalised=self._norm_mean(entry, scores, names),
             families=families,
@@ -337,27 +350,55 @@ class _LeaderboardBuilder:
         return bootstrap_interval(value, np.mean(each, axis=0), freedom, bounds)
 
     def _assign_tiers(self, ordered: Sequence[Standing]) -> Iterable[Standing]:
-        """Yield the standings with place and tier: entries that can't be distinguished from its best are in a tier."""
+        """Yield the standings with place and tier: entries that can't be distinguished from its best are in a tier.
+
+        The first entry that is significantly worse than a tier's first opens the next tier: by the p-values over all
+        tasks that ``compare`` has for each pair of entries, adjusted by Holm over all pairs.
+        """
         tier, best = 0, None
         placed = [standing for standing in ordered if standing.complete and standing.has_score]
+        p_values = self._p_values([standing.entry for standing in placed if _has_tier(standing.entry)])
         for standing in ordered:
             better = sum(other.rank_score.value > standing.rank_score.value for other in placed)
             place = 1 + better if standing.complete and standing.has_score else None
-            own = None
-            if place is not None and standing.entry.is_repeated and _has_interval(standing.entry):
-                if best is None or self.significantly_better(best, standing):
+            own, p = None, None
+            if place is not None and _has_tier(standing.entry):
+                p = p_values[best.entry.label, standing.entry.label] if best else None
+                if best is None or (p is not None and p < LEVEL):
                     tier, best = tier + 1, standing
                 own = tier
-            yield replace(standing, place=place, tier=own)
+            yield replace(standing, place=place, tier=own, behind_p=p)
 
-    def significantly_better(self, better: Standing, worse: Standing) -> bool:
-        """Return whether the interval of the difference of two rank scores is above 0."""
-        names = list(better.tasks)
-        each = [self._ranks[better.entry.label, name] - self._ranks[worse.entry.label, name] for name in names]
-        freedoms = [_freedom([better.entry, worse.entry], name) for name in names]
-        freedom = joint_freedom([float(replicates.var()) for replicates in each], freedoms)
-        value = better.rank_score.value - worse.rank_score.value
-        return bootstrap_interval(value, np.mean(each, axis=0), freedom).low > 0
+    def _p_values(self, entries: Sequence[Entry]) -> dict[tuple[str, str], float | None]:
+        """Return the adjusted p-value of each pair, from the better entry to the worse; 1 against the order of ranks.
+
+        None if it is unknown on all tasks.
+        """
+        pairs = list(combinations(entries, 2))
+        found = [self._decide(better, worse) for better, worse in pairs]
+        adjusted = holm([decision.p for decision in found])
+        return {
+            (better.label, worse.label): 1.0 if p is not None and decision.evidence < 0 else p
+            for (better, worse), decision, p in zip(pairs, found, adjusted, strict=True)
+        }
+
+    def _decide(self, first: Entry, other: Entry) -> JointDecision:
+        samples = [(first.cells[task.name].sample, other.cells[task.name].sample) for task in self._table.tasks]
+        return decide_jointly([decide_samples(own, theirs) if own and theirs else UNDECIDED for own, theirs in samples])
+
+    def _tier_notes(self, standings: Sequence[Standing]) -> Iterable[str]:
+        """Yield a note if no result of these repeats could have given two tiers."""
+        entries = [standing.entry for standing in standings if standing.tier is not None]
+        pairs = list(combinations(entries, 2))
+        least = [
+            least_joint_p([(len(first.cells[name].runs), len(other.cells[name].runs)) for name in first.cells])
+            for first, other in pairs
+        ]
+        if pairs and len(pairs) * min(least) >= LEVEL:
+            yield (
+                f"One tier: with so few repeats no result tells {len(entries)} entries apart at {LEVEL:g}, over "
+                f"{len(pairs)} pairs (the smallest p-value is {min(least):.2g} each). Play more repeats."
+            )
 
 
 def noise_notes(standings: Sequence[Standing]) -> Iterable[str]:
@@ -380,6 +421,11 @@ def _best_played(standings: Sequence[Standing]) -> Standing | None:
     return next((standing for standing in standings if standing.has_score and standing.entry.runs), None)
 
 
+def _has_tier(entry: Entry) -> bool:
+    """Whether it has two repeats on each task, whose uncertainty is known."""
+    return entry.is_repeated and _has_interval(entry)
+
+
 def _tasks_with_success(entries: Iterable[Entry]) -> frozenset[str]:
     """Return the tasks of which some entry's success rate is known."""
     cells = [(name, cell) for entry in entries for name, cell in entry.cells.items()]
@@ -387,9 +433,16 @@ def _tasks_with_success(entries: Iterable[Entry]) -> frozenset[str]:
 
 
 def _has_interval(entry: Entry) -> bool:
-    """Whether the uncertainty of each of its scores is known, so that of their mean is."""
+    """Whether the uncertainty of its scores is known: of each but those whose returns are all equal."""
     scored = [cell.sample for cell in entry.cells.values() if cell.has_score]
-    return bool(scored) and all(sample is not None and sample.is_estimable for sample in scored)
+    known = [sample for sample in scored if sample is not None and sample.is_estimable]
+    return len(known) == len(scored) and any(sample.has_spread for sample in known)
+
+
+def _is_spread(entry: Entry, task: str) -> bool:
+    """Whether the returns of an entry on a task differ, so that something is known of its score's uncertainty."""
+    sample = entry.cells[task].sample
+    return _has_interval(entry) and sample is not None and sample.has_spread
 
 
 def _freedom(entries: Iterable[Entry], task: str) -> float:

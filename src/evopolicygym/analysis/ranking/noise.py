@@ -7,22 +7,19 @@ McCulloch 1992, chapter 4). Mean squares are pooled over agents by their degrees
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from evopolicygym.analysis.published.score_tables import shipped
-from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, held_out_sample, joint_freedom, t_quantile
+from evopolicygym.analysis.ranking.bootstrap import ROUNDING, Floats, Sample, held_out_sample, joint_freedom, t_quantile
 from evopolicygym.analysis.ranking.comparability import COMPARED, distinct_runs, property_of
-from evopolicygym.analysis.ranking.run_groups import find_groups
 from evopolicygym.analysis.results import RunResult
 
 SHIPPED = "baselines"
 """The shipped table that has repeats."""
-ROUNDING = 1e-9
-"""Differences below this, as a share of the mean, are those of arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class PooledVariance:
     """The variance between the means of an agent's runs, pooled over agents by degrees of freedom."""
 
     variance: float
-    """0 without a repeated agent."""
+    """0 without a repeated agent, and where the runs of each are equal: then how far others lie apart is unknown."""
     freedom: float
     """After Satterthwaite (1946), as agents' variances differ; 0 without a repeated agent, infinite if none varies."""
     runs: int
@@ -46,13 +43,15 @@ def pool_run_variances(samples: Iterable[Sample]) -> PooledVariance:
     held-out cases; runs on the same cases share the cases' effects, which cancel.
     """
     repeated = [sample for sample in samples if sample.is_repeated and np.isfinite(sample.runs).all()]
+    nothing = (ROUNDING * max((float(np.abs(sample.runs).max()) for sample in repeated), default=0.0)) ** 2
     freedoms = [len(sample.runs) - 1.0 for sample in repeated]
     parts = [
         freedom * float(sample.runs.var(ddof=1)) / sum(freedoms)
         for sample, freedom in zip(repeated, freedoms, strict=True)
     ]
     freedom = joint_freedom(parts, freedoms) if repeated else 0.0
-    return PooledVariance(math.fsum(parts), freedom, sum(len(sample.runs) for sample in repeated), len(repeated))
+    variance = math.fsum(parts) if math.fsum(parts) > nothing else 0.0
+    return PooledVariance(variance, freedom, sum(len(sample.runs) for sample in repeated), len(repeated))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +132,13 @@ def case_interaction(samples: Sequence[Sample]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """How far runs of one agent lie apart on a task."""
+    """How far runs of one agent lie apart on a task; unknown if the runs of each agent are equal."""
 
     pooled: PooledVariance
     components: VarianceComponents | None
     """None without two runs of an agent on two cases or more."""
     interaction: float | None
     """As ``case_interaction``."""
-    has_groups: bool = False
-    """Whether any agent's runs fall into two groups, as if the task were solved or not."""
 
     def between(self, first: int, second: int) -> float:
         """Return how far means of two sets of one agent's runs on the same cases lie apart at most, in 95 % of pairs.
@@ -153,14 +150,14 @@ class NoiseFloor:
         return float(t_quantile(self.pooled.freedom) * math.sqrt(self.pooled.variance * (1 / first + 1 / second)))
 
     @property
-    def single_runs(self) -> float:
-        """The floor between two single runs on the same cases."""
-        return self.between(1, 1)
+    def single_runs(self) -> float | None:
+        """The floor between two single runs on the same cases; None if it is unknown."""
+        return self.between(1, 1) if self.pooled.variance > 0 else None
 
     @property
-    def standard_deviation(self) -> float:
-        """Between an agent's runs."""
-        return math.sqrt(self.pooled.variance)
+    def standard_deviation(self) -> float | None:
+        """Between an agent's runs; None if it is unknown."""
+        return math.sqrt(self.pooled.variance) if self.pooled.variance > 0 else None
 
     @property
     def intraclass_correlation(self) -> float | None:
@@ -173,8 +170,7 @@ def noise_floor(samples: Sequence[Sample]) -> NoiseFloor | None:
     pooled = pool_run_variances(samples)
     if not pooled.agents:
         return None
-    has_groups = any(find_groups(sample.runs) for sample in samples)
-    return NoiseFloor(pooled, variance_components(samples), case_interaction(samples), has_groups)
+    return NoiseFloor(pooled, variance_components(samples), case_interaction(samples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,58 +186,44 @@ class NoiseComparison:
         return abs(self.difference) > self.floor
 
 
-def compare_to_noise(
-    tasks: Sequence[tuple[NoiseFloor | None, Sample | None, Sample | None, float]],
-) -> NoiseComparison | None:
+def compare_to_noise(tasks: Sequence[tuple[Sample | None, Sample | None, float]]) -> NoiseComparison | None:
     """Return a mean difference over tasks beside that of equal agents' runs; None if that is unknown on a task.
 
-    Each task has its noise, the samples of both sides and the length of its scale. Tasks are independent: the variances
-    s^2 (1 / m + 1 / n) / scale^2 are added and divided by the tasks' number squared; degrees of freedom are
-    Satterthwaite's. Cases that were not the same add their variance. No floor is below arithmetic's rounding.
+    Each task has the samples of both sides and the length of its scale; s^2 is pooled over the repeats of both. Tasks
+    are independent: the variances s^2 (1 / m + 1 / n) / scale^2 are added and divided by the tasks' number squared;
+    degrees of freedom are Satterthwaite's. Cases that were not the same add their variance. Noise is unknown without
+    repeats, and where all repeats of both are equal.
     """
-    parts, freedoms, differences, rounding = [], [], [], 0.0
-    for noise, first, second, scale in tasks:
-        if noise is None or first is None or second is None:
+    parts, freedoms, differences = [], [], []
+    for first, second, scale in tasks:
+        if first is None or second is None:
+            return None
+        pooled = pool_run_variances([first, second])
+        if not pooled.variance > 0:
             return None
         of_cases = 0.0 if _cases(first) == _cases(second) else first.of_cases + second.of_cases
-        variance = noise.pooled.variance * (1 / len(first.runs) + 1 / len(second.runs)) + of_cases
+        variance = pooled.variance * (1 / len(first.runs) + 1 / len(second.runs)) + of_cases
         parts.append(variance / (scale * len(tasks)) ** 2)
-        freedoms.append(noise.pooled.freedom)
+        freedoms.append(pooled.freedom)
         differences.append((first.mean - second.mean) / (scale * len(tasks)))
-        rounding = max(rounding, ROUNDING * abs(first.mean) / scale)
     if not parts or not np.isfinite(differences).all():
         return None
     floor = t_quantile(joint_freedom(parts, freedoms)) * math.sqrt(sum(parts))
-    return NoiseComparison(math.fsum(differences), max(floor, rounding))
+    return NoiseComparison(math.fsum(differences), floor)
 
 
 def _cases(sample: Sample) -> set[tuple[Hashable, int]]:
     return {(block.cases, block.returns.shape[1]) for block in sample.blocks}
 
 
-def task_noise(
-    runs: Sequence[RunResult], tasks: Collection[str] | None = None, *, with_shipped: bool = True
-) -> dict[str, NoiseFloor]:
-    """Return the noise floor of each task with repeats, from runs and the shipped runs of the same games.
-
-    Of shipped runs only those of ``tasks`` are looked at; None for all.
-    """
-    samples = repeated_samples(runs, tasks, with_shipped=with_shipped)
-    floors = {task: noise_floor(found) for task, found in samples.items()}
-    return {task: floor for task, floor in floors.items() if floor is not None}
-
-
-def repeated_samples(
-    runs: Sequence[RunResult], tasks: Collection[str] | None = None, *, with_shipped: bool = True
-) -> Mapping[str, Sequence[Sample]]:
+def repeated_samples(runs: Sequence[RunResult], *, with_shipped: bool = True) -> Mapping[str, Sequence[Sample]]:
     """Return agents' samples by task, from runs and the shipped runs of the same games, which may be of other tasks.
 
     Repeats agree in all that comparable runs agree in, cases included, and identical runs count once.
     """
     games = {run.task: run.game for run in runs}
     beside = shipped(SHIPPED).runs if with_shipped else ()
-    wanted = [run for run in beside if tasks is None or run.task in tasks]
-    same = [run for run in wanted if run.task not in games or games[run.task].is_same(run.game)]
+    same = [run for run in beside if run.task not in games or games[run.task].is_same(run.game)]
     groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
     for run in distinct_runs([*runs, *same])[0]:
         settings = [property_of(run, name) for name in (*COMPARED, "effort", "options_text")]

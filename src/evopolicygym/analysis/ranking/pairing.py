@@ -7,35 +7,40 @@ from typing import Literal
 
 import numpy as np
 
-from evopolicygym.analysis.effects.estimate import half_width_at, half_widths, holm, p_value
 from evopolicygym.analysis.ranking.bootstrap import (
-    COVERAGE,
     Floats,
     Interval,
     Resampler,
-    Sample,
     bootstrap_interval,
     interval_coverage,
     joint_freedom,
     share_interval,
 )
+from evopolicygym.analysis.ranking.decision import (
+    LEVEL,
+    UNKNOWN,
+    Decision,
+    JointDecision,
+    decide_jointly,
+    decide_samples,
+    holm,
+    paired_returns,
+)
 from evopolicygym.analysis.ranking.leaderboard import ONE_REPEAT, Score
-from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor, compare_to_noise
-from evopolicygym.analysis.ranking.run_groups import separation_chance
+from evopolicygym.analysis.ranking.noise import NoiseComparison, compare_to_noise
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
 from evopolicygym.analysis.ranking.task_scale import TaskScale, ranked_among, scale_on
 from evopolicygym.core.errors import UsageError
 
 Verdict = Literal["first", "second", "neither"]
-LEVEL = 1 - COVERAGE
 HOLM = (
     "A task's better entry is named by p-values that Holm (1979) adjusts over all tasks: of two equal agents, at most "
     "one comparison in 20 names any task. Intervals are of one task each."
 )
 
 NOISE = (
-    "Noise floor: how far the means of so many runs of one agent lie apart at most in 95 % of pairs, by the runs of "
-    "all agents with repeats. A difference within it may be no more than that of two runs."
+    "Noise floor: how far the means of so many runs of one agent lie apart at most in 95 % of pairs, by the repeats of "
+    "both. A difference within it may be no more than that of two runs."
 )
 
 
@@ -55,8 +60,6 @@ class TaskDifference:
     first: float
     second: float
     difference: float
-    interval: Interval | None
-    """None if either has only a published mean, or a single case of a single run."""
     repeats: tuple[int, int]
     """The repeats of the first and of the second; 0 if only a mean was published."""
     paired: bool
@@ -69,16 +72,12 @@ class TaskDifference:
     """The difference over the scale, from uniform random to the best agent; not clipped, so it may be beyond 1."""
     most: CaseDifference | None
     """The case on which they differ most; None if they weren't played on the same."""
-    p: float | None = None
-    """Two-sided, of no difference; None with fewer than two repeats of each.
-
-    On a task that some agent's runs solve or don't, and where all runs of one entry are above those of the other, it is
-    at least ``separation_chance``.
-    """
+    decision: Decision
+    """Whether the difference is more than chance."""
     p_holm: float | None = None
     """The p-value, adjusted by Holm over all tasks of the comparison."""
     noise: NoiseComparison | None = None
-    """The difference beside that of equal agents' runs; None without repeats on the task, or runs of both."""
+    """The difference beside that of equal agents' runs; None if their spread is unknown."""
 
     @property
     def is_repeated(self) -> bool:
@@ -88,14 +87,28 @@ class TaskDifference:
     @property
     def covers(self) -> str | None:
         """The sources that the interval covers; None without an interval."""
-        return None if self.interval is None else interval_coverage(self.is_repeated)
+        return None if self.interval is None else interval_coverage(self.p is not None)
 
     @property
     def verdict(self) -> Verdict | None:
-        """Which entry is better by the adjusted p-value; None with fewer than two repeats of each."""
+        """Which entry is better by the adjusted p-value; None if that is unknown."""
         if self.p_holm is None:
             return None
-        return "neither" if self.p_holm >= LEVEL else "first" if self.difference > 0 else "second"
+        return _verdict(self.p_holm, self.difference)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % interval of the difference."""
+        return self.decision.interval
+
+    @property
+    def p(self) -> float | None:
+        """Two-sided, of no difference; None with fewer than two repeats of each, or if the spread between runs is 0."""
+        return self.decision.p
+
+
+def _verdict(p: float, difference: float) -> Verdict:
+    return "neither" if p >= LEVEL else "first" if difference > 0 else "second"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +125,15 @@ class Pairing:
     """Mean of the tasks' normalised differences; not clipped."""
     noise: NoiseComparison | None = None
     """The same beside that of equal agents' runs; None if that is unknown on a task."""
+    joint: JointDecision = UNKNOWN
+    """Whether the differences on all tasks with two repeats of each are more than chance together."""
     of_table: tuple[str, ...] = ()
     """The notes of the table that the entries come from."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Which entry is better over all tasks; None if that is unknown."""
+        return None if self.joint.p is None else _verdict(self.joint.p, self.joint.evidence)
 
     @property
     def better_on(self) -> tuple[int, int] | None:
@@ -142,13 +162,11 @@ def pairing(
     first: str,
     second: str,
     resampler: Resampler | None = None,
-    noise: Mapping[str, NoiseFloor | None] | None = None,
 ) -> Pairing:
     """Return how two entries of a table differ; raise ``UsageError`` if they have no task in common.
 
     Differences are normalised by the scale of the whole table's leaderboard, and not clipped as scores are there: a win
     above the best agent, which a leaderboard can't show, is one here. Tasks without a score of both are left out.
-    ``noise`` has the tasks' noise floors where they are known from more runs than the table's.
     """
     entry, other = table.entry(first), table.entry(second)
     both = [task.name for task in table.tasks if task.name in entry.cells and task.name in other.cells]
@@ -163,9 +181,8 @@ def pairing(
         )
     counts = ranked_among(table, partial=False)
     scales = {name: scale for name in names if (scale := scale_on(table, name, counts))}
-    noise = {task.name: task.noise for task in table.tasks} if noise is None else noise
     tasks = _adjust_p_values(
-        [_difference(name, entry.cells[name], other.cells[name], scales.get(name), noise.get(name)) for name in names]
+        [_difference(name, entry.cells[name], other.cells[name], scales.get(name)) for name in names]
     )
     notes = table.notes
     if unscored := [name for name in both if name not in names]:
@@ -175,10 +192,11 @@ def pairing(
         entry, other, tuple(sorted(tasks, key=_sort_key, reverse=True)), _improvement_over(tasks), normalised,
         noise=compare_to_noise(
             [
-                (noise.get(name), entry.cells[name].sample, other.cells[name].sample, scale.best - scale.low)
+                (entry.cells[name].sample, other.cells[name].sample, scale.best - scale.low)
                 for name, scale in scales.items()
             ]
         ),
+        joint=decide_jointly([task.decision for task in tasks if task.is_repeated]),
         of_table=notes,
     )  # fmt: skip
 
@@ -189,55 +207,29 @@ def _sort_key(task: TaskDifference) -> tuple[float, float]:
 
 
 def _adjust_p_values(tasks: Sequence[TaskDifference]) -> list[TaskDifference]:
-    adjusted = iter(holm([task.p for task in tasks if task.p is not None]))
-    return [replace(task, p_holm=None if task.p is None else next(adjusted)) for task in tasks]
+    return [replace(task, p_holm=p) for task, p in zip(tasks, holm([task.p for task in tasks]), strict=True)]
 
 
-def _difference(
-    name: str, cell: Cell, other: Cell, scale: TaskScale | None, floor: NoiseFloor | None
-) -> TaskDifference:
-    interval, paired, most, p = None, False, None, None
-    difference, share = cell.mean - other.mean, improvement(_means(cell), _means(other))
+def _difference(name: str, cell: Cell, other: Cell, scale: TaskScale | None) -> TaskDifference:
+    paired, most = False, None
+    decision = Decision(cell.mean - other.mean, None, None, 0.0)
+    share = improvement(_means(cell), _means(other))
     if cell.sample and other.sample:
-        both = _paired_returns(cell.sample, other.sample)
+        both = paired_returns(cell.sample, other.sample)
         paired = both is not None
         if cell.sample.is_estimable and other.sample.is_estimable:
-            levels = _half_widths(cell.sample, other.sample, both)
-            reach = half_width_at(LEVEL, levels)
-            interval = Interval(difference - reach, difference + reach)
-            if cell.sample.is_repeated and other.sample.is_repeated:
-                p = p_value(difference, levels) if difference else 1.0
-                if floor is not None and floor.has_groups and share in {0.0, 1.0}:
-                    p = max(p, separation_chance(_repeats(cell), _repeats(other)))
+            decision = decide_samples(cell.sample, other.sample)
         if both is not None:
             apart = both[0].mean(axis=0) - both[1].mean(axis=0)
             at = int(np.argmax(np.abs(apart)))
             most = CaseDifference(at, float(apart[at]))
     return TaskDifference(
-        name, cell.mean, other.mean, difference, interval, (_repeats(cell), _repeats(other)), paired,
+        name, cell.mean, other.mean, decision.difference, (_repeats(cell), _repeats(other)), paired,
         improvement=share,
         improvement_interval=improvement_interval(share, [(_repeats(cell), _repeats(other))]),
-        normalised=_norm_difference(cell, other, scale) if scale else None, most=most, p=p,
-        noise=compare_to_noise([(floor, cell.sample, other.sample, 1.0)]),
+        normalised=_norm_difference(cell, other, scale) if scale else None, most=most, decision=decision,
+        noise=compare_to_noise([(cell.sample, other.sample, 1.0)]),
     )  # fmt: skip
-
-
-def _paired_returns(sample: Sample, other: Sample) -> tuple[Floats, Floats] | None:
-    """Return both tables of returns where they are on the same cases."""
-    if len(sample.blocks) != 1 or len(other.blocks) != 1 or sample.blocks[0].cases != other.blocks[0].cases:
-        return None
-    return sample.blocks[0].returns, other.blocks[0].returns
-
-
-def _half_widths(first: Sample, other: Sample, both: tuple[Floats, Floats] | None) -> Floats:
-    """Return the half-widths of the intervals of two means' difference by level; cases that both played cancel out."""
-    variance = first.standard_error**2 + other.standard_error**2
-    cases = min(block.returns.shape[1] for sample in (first, other) for block in sample.blocks)
-    if both is not None and cases > 1:
-        variance -= 2 * float(np.cov(both[0].mean(axis=0), both[1].mean(axis=0))[0, 1]) / cases
-    of_runs = [first.of_runs, other.of_runs]
-    of_cases = max(0.0, variance - sum(part for part, _ in of_runs))
-    return half_widths([of_cases, *(part for part, _ in of_runs)], [cases - 1, *(freedom for _, freedom in of_runs)])
 
 
 def _repeats(cell: Cell) -> int:
@@ -294,7 +286,7 @@ def _normalised(entry: Entry, other: Entry, scales: Mapping[str, TaskScale], res
         over.append(np.nan_to_num(replicates[0]) - np.nan_to_num(replicates[1]))
     value = float(np.mean(values))
     samples = [sample for name in scales for cell in (entry.cells[name], other.cells[name]) if (sample := cell.sample)]
-    if not samples or not all(sample.is_estimable for sample in samples):
+    if not any(sample.has_spread for sample in samples) or not all(sample.is_estimable for sample in samples):
         return Score(value, None)
     freedoms = [_freedom(entry.cells[name], other.cells[name]) for name in scales]
     freedom = joint_freedom([float(each.var()) for each in over], freedoms)

@@ -2,10 +2,12 @@
 
 With R runs of each agent on the same C cases, the difference of their means has the variance 2 v / R + D / C, where
 v = (variance between runs) + (variance of a run on a case) / C, and D is the variance over cases of the difference
-between both agents' expected returns. A comparison finds the difference if it exceeds the half-width that ``compare``
-has at its level. That half-width is drawn through the estimated variances between runs, v times chi-squared over its
-R - 1 degrees of freedom for each agent, independent of the means (Cochran 1934); the power is the mean of the normal
-tail beyond it over strata of both (Cohen 1988, chapter 2, does the same for one known number of degrees of freedom).
+between both agents' expected returns. The forecast is of the decision that ``compare`` makes (``ranking/decision.py``):
+its half-width at a level is drawn through the estimated variances between runs, v times chi-squared over R - 1 degrees
+of freedom for each agent, independent of the means (Cochran 1934). The power on a task is the mean of the normal tail
+beyond the half-width over strata of both (Cohen 1988, chapter 2, does the same for one known number of degrees of
+freedom), and 0 at a level below that of the smallest p-value that R repeats can have. Over several tasks, the mean and
+variance of each task's deviate follow from these tails at a grid of levels, and their sum is taken as normal.
 """
 
 import math
@@ -18,18 +20,20 @@ import numpy as np
 
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.ranking.bootstrap import Floats, t_quantile
+from evopolicygym.analysis.ranking.decision import LEVEL, deviate, separation_chance, two_sided
 from evopolicygym.analysis.ranking.known_scale import KnownScores, known_scale
 from evopolicygym.analysis.ranking.noise import SHIPPED, NoiseFloor, noise_floor, repeated_samples
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.finding import ProgressTracker, no_progress
 
-LEVEL = 0.05
 FEWEST, MOST = 2, 100
 """Repeats: a verdict takes two of each agent; more than 100 are not searched."""
 CASES = (8, 16, 32, 64, 128)
 """Held-out cases for which repeats are shown beside each other."""
 STRATA = 24
 """Strata of the distribution of an estimated variance; each has the same probability."""
+EVIDENCE = np.linspace(0.0, 6.0, 19)
+"""Values of a task's deviate at which probabilities are computed."""
 SURE = 0.8
 """The probability of the range of repeats that the accuracy of the variance leaves."""
 
@@ -64,6 +68,11 @@ class TaskVariances:
     """Returns from the better of random and idle play to the best known score; None if unknown."""
     needs: RunNeeds | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether an agent's runs differed; if not, nothing is known of agents whose runs do."""
+        return self.between + self.rest > 0
+
     def of_runs(self, cases: int) -> float:
         """Return the variance between the means of runs over so many cases."""
         return self.between + self.rest / cases
@@ -71,19 +80,19 @@ class TaskVariances:
 
 @dataclass(frozen=True, slots=True)
 class TaskForecast:
-    """The repeats that distinguish two agents on a task, or in the mean over tasks, and what they take."""
+    """The repeats that distinguish two agents on a task, or over all tasks, and what they take."""
 
     task: str
     difference: float | None
-    """In returns, or in normalised scores over tasks; None if the task has no scale."""
+    """In returns, or in normalised scores over all tasks; None if the task has no scale."""
     repeats: int | None
-    """Of each agent; None if more than ``MOST`` don't suffice, or the variance is unknown."""
+    """Of each agent; None if more than ``MOST`` don't suffice, or the forecast is unknown."""
     power: float | None
     """The probability that the difference is found with these repeats."""
     range: tuple[int, int | None] | None
     """The repeats at both ends of the variance's 80 % interval; None at the end for more than ``MOST``."""
     least: float | None
-    """The difference that these repeats find with the power asked for."""
+    """The difference that these repeats find with the power asked for; None if there is none."""
     by_cases: Mapping[int, int | None]
     """Repeats by the number of held-out cases."""
     episodes: float | None
@@ -93,7 +102,12 @@ class TaskForecast:
     cost: float | None
     """Dollars, of all runs."""
     standard_deviation: float | None = None
-    """Between an agent's runs."""
+    """Between an agent's runs; None if it is unknown."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a forecast: the difference and the variance are known."""
+        return self.difference is not None and self.standard_deviation is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +125,73 @@ class Plan:
 def find_power(
     difference: float, variances: Sequence[TaskVariances], repeats: int, cases: int, level: float = LEVEL
 ) -> float:
-    """Return the probability that a mean difference over tasks is found with so many repeats of each agent.
+    """Return the probability that a difference is named with so many repeats of each agent, in its direction.
 
-    Variances are those of differences that are in the same unit as ``difference``; tasks are independent. With a
-    single task this is the verdict of ``compare`` at a level that Holm's procedure divides by the number of tasks; with
-    several, whether the interval of the mean difference excludes 0.
+    With one task this is the verdict of ``compare`` on it at a level that Holm's procedure divides by the number of
+    tasks. With several it is that over all tasks, on each of which the agents differ by the same amount in the unit of
+    the variances.
     """
-    share = 1 / len(variances) ** 2
-    of_runs = [share * task.of_runs(cases) / repeats for task in variances]
-    of_cases = share * sum(task.interaction for task in variances) / cases
-    total = 2 * sum(of_runs) + of_cases
-    if total <= 0:
-        return 1.0 if difference else 0.0
-    freedom = (repeats - 1.0) * sum(of_runs) ** 2 / sum(part**2 for part in of_runs) if sum(of_runs) > 0 else math.inf
-    strata = chi_squared(round(freedom)) if math.isfinite(freedom) else np.ones(1)
-    first, second = (sum(of_runs) * each for each in np.meshgrid(strata, strata))
-    reach = _half_widths([first, second, np.full_like(first, of_cases)], [freedom, freedom, cases - 1.0], level)
-    normal, deviation = NormalDist(), math.sqrt(total)
-    return fmean(
-        normal.cdf((difference - half) / deviation) + normal.cdf((-difference - half) / deviation)
-        for half in reach.ravel().tolist()
-    )
+    if len(variances) > 1:
+        return _find_joint_power(difference, variances, repeats, cases, level)
+    if separation_chance(repeats, repeats) >= level:
+        return 0.0
+    above, _ = _tails(difference, variances[0], repeats, cases, (level,))
+    return float(above[0])
+
+
+def _find_joint_power(
+    difference: float, variances: Sequence[TaskVariances], repeats: int, cases: int, level: float
+) -> float:
+    """Return the probability that ``decide_jointly`` names a difference, its evidence taken as normal."""
+    most = deviate(separation_chance(repeats, repeats))
+    ends = np.minimum(EVIDENCE, most)
+    widths, middles = np.diff(ends), (ends[1:] + ends[:-1]) / 2
+    levels = tuple(two_sided(middle) for middle in ((EVIDENCE[1:] + EVIDENCE[:-1]) / 2)[widths > 0].tolist())
+    widths, middles = widths[widths > 0], middles[widths > 0]
+    mean, variance = 0.0, 0.0
+    for above, below in (_tails(difference, task, repeats, cases, levels) for task in variances):
+        of_task = float((widths * (above - below)).sum())
+        squares = 2 * float((widths * middles * (above + below)).sum())
+        mean, variance = mean + of_task, variance + squares - of_task**2
+    if not variance > 0:
+        return 0.0
+    return 1 - NormalDist(mean, math.sqrt(variance)).cdf(deviate(level) * math.sqrt(len(variances)))
+
+
+def _tails(
+    difference: float, task: TaskVariances, repeats: int, cases: int, levels: tuple[float, ...]
+) -> tuple[Floats, Floats]:
+    """Return the probabilities that an estimated difference is beyond the half-width of each level, on both sides.
+
+    Where runs don't vary, no p-value is known.
+    """
+    of_runs, of_cases = task.of_runs(cases) / repeats, task.interaction / cases
+    if not of_runs > 0:
+        return np.zeros(len(levels)), np.zeros(len(levels))
+    reach, deviation = _reaches(of_runs, of_cases, repeats, cases, levels), math.sqrt(2 * of_runs + of_cases)
+    above, below = (_normal_cdf((sign * difference - reach) / deviation).mean(axis=1) for sign in (1, -1))
+    return above, below
+
+
+@lru_cache(1024)
+def _reaches(of_runs: float, of_cases: float, repeats: int, cases: int, levels: tuple[float, ...]) -> Floats:
+    """Return half-widths, shaped (levels, strata), by the strata of both agents' estimated variances."""
+    strata = chi_squared(repeats - 1)
+    if len(levels) > 1:  # half as many are fine enough for a sum over levels
+        strata = strata.reshape(-1, 2).mean(axis=1)
+    first, second = (of_runs * each.ravel() for each in np.meshgrid(strata, strata))
+    upper = first <= second  # both sides of the diagonal are the same
+    first, second = first[upper], second[upper]
+    parts, freedoms = [first, second, np.full_like(first, of_cases)], [repeats - 1.0, repeats - 1.0, cases - 1.0]
+    reach = np.array([_half_widths(parts, freedoms, level) for level in levels])
+    return np.concatenate([reach, reach[:, first < second]], axis=1)
+
+
+_CDF = np.array([NormalDist().cdf(at) for at in np.linspace(-8, 8, 4_001)])
+
+
+def _normal_cdf(values: Floats) -> Floats:
+    return np.asarray(np.interp(values, np.linspace(-8, 8, 4_001), _CDF))
 
 
 def _half_widths(variances: Sequence[Floats], freedoms: Sequence[float], level: float) -> Floats:
@@ -151,7 +211,7 @@ def _quantiles(freedoms: Floats, level: float) -> Floats:
     return np.asarray(np.exp(np.interp(1 / np.maximum(freedoms, 1.0), inverse, known)))
 
 
-@lru_cache(64)
+@lru_cache(256)
 def _quantile_curve(level: float) -> tuple[Floats, Floats]:
     inverse = np.linspace(0.0, 1.0, 101)
     found = [t_quantile(1 / part if part else math.inf, 1 - level) for part in inverse.tolist()]
@@ -192,26 +252,28 @@ def repeats_to_find(
 
 def least_difference(
     variances: Sequence[TaskVariances], power: float, repeats: int, cases: int, level: float = LEVEL
-) -> float:
-    """Return the smallest difference that so many repeats find with a power."""
+) -> float | None:
+    """Return the smallest difference that so many repeats find with a power; None if they find none."""
     total = sum(2 * task.of_runs(cases) / repeats + task.interaction / cases for task in variances)
-    low, high = 0.0, 100 * math.sqrt(total) / len(variances)
-    for _ in range(30):
+    low, high = 0.0, 100 * math.sqrt(total)
+    if find_power(high, variances, repeats, cases, level) < power:
+        return None
+    for _ in range(18):
         middle = (low + high) / 2
         low, high = (low, middle) if find_power(middle, variances, repeats, cases, level) >= power else (middle, high)
     return high
 
 
 def forecast(plan: Plan, tasks: Sequence[TaskVariances], follow: ProgressTracker = no_progress) -> list[TaskForecast]:
-    """Return the forecast of each task, and with several the one of the mean difference over those with a scale.
+    """Return the forecast of each task, and with several the one over all of them that have a scale.
 
     A task's level is 0.05 over the number of tasks: the first step of Holm's (1979) procedure. ``follow`` wraps the
     loop over tasks, to show progress.
     """
     found = [_forecast_task(plan, task, LEVEL / len(tasks)) for task in follow("forecasting", tasks)]
-    scaled = [task for task in tasks if task.scale is not None and math.isfinite(task.freedom)]
+    scaled = [task for task in tasks if task.scale is not None and task.is_known]
     if plan.is_normalised and len(scaled) > 1:
-        found.append(_forecast_mean(plan, scaled))
+        found.append(_forecast_jointly(plan, scaled))
     return found
 
 
@@ -220,9 +282,9 @@ def _forecast_task(plan: Plan, task: TaskVariances, level: float) -> TaskForecas
     return _forecast(plan, task.task, difference, [task], level)
 
 
-def _forecast_mean(plan: Plan, tasks: Sequence[TaskVariances]) -> TaskForecast:
+def _forecast_jointly(plan: Plan, tasks: Sequence[TaskVariances]) -> TaskForecast:
     return _forecast(
-        plan, f"mean over {len(tasks)} tasks", plan.difference, [_normalise(task) for task in tasks], LEVEL
+        plan, f"all {len(tasks)} tasks together", plan.difference, [_normalise(task) for task in tasks], LEVEL
     )
 
 
@@ -235,9 +297,10 @@ def _normalise(task: TaskVariances) -> TaskVariances:
 def _forecast(
     plan: Plan, name: str, difference: float | None, tasks: Sequence[TaskVariances], level: float
 ) -> TaskForecast:
-    deviation = math.sqrt(sum(task.of_runs(plan.cases) for task in tasks)) / len(tasks)
-    if difference is None:
-        return TaskForecast(name, None, None, None, None, None, {}, None, None, None, deviation)
+    known = all(task.is_known for task in tasks)
+    deviation = math.sqrt(sum(task.of_runs(plan.cases) for task in tasks)) / len(tasks) if known else None
+    if difference is None or not known:
+        return TaskForecast(name, difference, None, None, None, None, {}, None, None, None, deviation)
     needed = plan.repeats or repeats_to_find(difference, tasks, plan.power, plan.cases, level)
     totals = _totals(tasks, needed, plan.cases)
     return TaskForecast(
@@ -307,7 +370,7 @@ def _of_task(task: str, runs: Sequence[RunResult]) -> list[RunResult]:
 
 
 def _task_variances(task: str, floor: NoiseFloor, runs: Sequence[RunResult]) -> TaskVariances:
-    parts, scale = floor.components, None
+    parts, scale = floor.components if floor.pooled.variance > 0 else None, None
     if runs:
         anchors = KnownScores(runs[0].random_anchor, runs[0].idle_anchor, runs[0].reference_anchor)
         known = known_scale(task, runs[0].game, anchors)
@@ -316,7 +379,7 @@ def _task_variances(task: str, floor: NoiseFloor, runs: Sequence[RunResult]) -> 
         task,
         between=parts.runs if parts else floor.pooled.variance,
         rest=parts.rest if parts else 0.0,
-        interaction=floor.interaction if floor.interaction is not None else 2 * parts.cases if parts else 0.0,
+        interaction=0.0 if parts is None else floor.interaction if floor.interaction is not None else 2 * parts.cases,
         freedom=floor.pooled.freedom,
         scale=scale,
         needs=_needs(runs) if runs else None,

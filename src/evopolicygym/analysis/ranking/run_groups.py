@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -81,17 +80,6 @@ def find_groups(runs: Floats) -> RunGroups | None:
         return None
     spread = math.sqrt(within / (count - 2)) if count > 3 else 0.0  # noqa: PLR2004 - a group of two and one of one
     return RunGroups(float(low.mean()), float(high.mean()), at, count - at, spread)
-
-
-@lru_cache(1024)
-def separation_chance(first: int, second: int) -> float:
-    """Return the chance, at its largest, that all runs of one of two equal agents solve a task and none of the other's.
-
-    With a share q of runs that solve it, that is q^m (1 - q)^n + q^n (1 - q)^m for m and n runs: 0.125 for two each,
-    0.031 for three, 0.002 for five.
-    """
-    shares = np.linspace(0.0, 1.0, 1_001)
-    return float(np.max(shares**first * (1 - shares) ** second + shares**second * (1 - shares) ** first))
 
 
 def least_ratio(count: int) -> float:

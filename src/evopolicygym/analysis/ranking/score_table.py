@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from evopolicygym.analysis.published.score_tables import (
     AGENT,
     ANCHOR,
@@ -15,7 +17,14 @@ from evopolicygym.analysis.published.score_tables import (
     PublishedTable,
     PublishedTask,
 )
-from evopolicygym.analysis.ranking.bootstrap import Interval, Sample, held_out_sample
+from evopolicygym.analysis.ranking.bootstrap import (
+    Interval,
+    Sample,
+    half_width,
+    held_out_sample,
+    joint_freedom,
+    rate_interval,
+)
 from evopolicygym.analysis.ranking.comparability import (
     TableFilter,
     cases_notes,
@@ -27,15 +36,20 @@ from evopolicygym.analysis.ranking.comparability import (
     shared_seeds,
 )
 from evopolicygym.analysis.ranking.known_scale import KnownScale, KnownScores, known_scale
-from evopolicygym.analysis.ranking.noise import NoiseFloor, task_noise
+from evopolicygym.analysis.ranking.noise import NoiseFloor, noise_floor, variance_components
 from evopolicygym.analysis.ranking.run_groups import RunGroups, find_groups
 from evopolicygym.analysis.results import RunResult, record_notes
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.rollout import Isolation, is_unverified
-from evopolicygym.core.score import Estimate, estimate, mean
+from evopolicygym.core.score import mean
 from evopolicygym.core.task import Anchor, TaskInterface, TaskKind
 
 RANDOM = "Uniform random"
+MISSING_SCORES = (
+    "A repeat without a checkpoint to score counts as uniform random, or as the worst other repeat.",
+    "An entry without any score on a task has no rank there; in means over tasks it has 0 for that task.",
+)
+"""Notes on runs without a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +64,17 @@ class TaskRow:
     known: KnownScale | None = None
     """From the better of random and idle play to the best known score; None if either is unknown."""
     noise: NoiseFloor | None = None
-    """How far two runs of one agent lie apart, from the table's runs and shipped ones; None without repeats."""
+    """How far two runs of one agent lie apart, from the runs of the table; None without repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optimism:
+    """How far validation means of selected checkpoints are above their held-out means."""
+
+    value: float
+    standard_error: float | None
+    """Over repeats, and over the validation and held-out cases that they share; None if it is unknown."""
+    interval: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +84,7 @@ class Cell:
     mean: float
     """Not a number where none of its runs has a score."""
     standard_error: float | None
-    """None if only a mean was published, or a single case was played."""
+    """None if only a mean was published, a single case was played, or all returns are equal."""
     runs: tuple[RunResult, ...] = ()
     """Its repeats; empty if it was not played here."""
     sample: Sample | None = None
@@ -85,10 +109,12 @@ class Cell:
 
     @property
     def interval(self) -> Interval | None:
-        """The mean's 95 % interval; that of two groups where its runs fall into such."""
+        """The mean's 95 % interval; that of two groups where its runs fall into such; None if it is unknown."""
         if self.sample is None or not self.sample.is_estimable:
             return None
-        return self.groups.interval(self.sample.cases_half_width) if self.groups else self.sample.interval()
+        if self.groups is None:
+            return self.sample.interval()
+        return self.sample.with_rare(self.groups.interval(self.sample.cases_half_width))
 
     @property
     def groups(self) -> RunGroups | None:
@@ -98,13 +124,29 @@ class Cell:
     @property
     def covers(self) -> str | None:
         """The sources that the interval covers; None without an interval."""
-        return self.sample.covers if self.sample and self.sample.is_estimable else None
+        return self.sample.covers if self.sample and self.interval else None
 
     @property
-    def selection_optimism(self) -> Estimate | None:
-        """Validation mean less held-out mean of selected checkpoints, over repeats with both; None without any."""
-        known = [optimism for run in self.runs if (optimism := run.selection_optimism) is not None]
-        return estimate(known) if known else None
+    def selection_optimism(self) -> Optimism | None:
+        """Validation mean less held-out mean of selected checkpoints, over repeats with both; None without any.
+
+        All repeats share their validation cases and their held-out cases. The mean's variance over both is that over
+        the held-out cases, times 1 + held-out cases / validation cases, as cases of both splits vary alike.
+        """
+        runs = [run for run in self.runs if run.selection_optimism is not None]
+        if not runs or self.sample is None:
+            return None
+        found = np.array([run.selection_optimism for run in runs], dtype=float)
+        held_out = max(block.returns.shape[1] for block in self.sample.blocks)
+        validation = min(run.validation_cases for run in runs) or 1
+        of_runs = float(found.var(ddof=1)) / len(found) if len(found) > 1 else 0.0
+        variances = of_runs, self.sample.of_cases * (1 + held_out / validation)
+        freedoms = len(found) - 1.0, min(held_out, validation) - 1.0
+        value, total = float(found.mean()), sum(variances)
+        if not (total > 0 and math.isfinite(total)) or min(held_out, validation) == 1:
+            return Optimism(value, None, None)
+        reach = half_width(variances, freedoms)
+        return Optimism(value, math.sqrt(total), Interval(value - reach, value + reach))
 
     @property
     def success_rate(self) -> float | None:
@@ -118,6 +160,25 @@ class Cell:
         anchors = [run.random_anchor.success_rate for run in self.runs if run.random_anchor]
         worst = min([*known, *(rate for rate in anchors if rate is not None)])
         return mean([*known, *([worst] * self.unscored)])
+
+    @property
+    def success_interval(self) -> Interval | None:
+        """The success rate's 95 % interval over runs and cases; None if it was only published.
+
+        The variance over cases is the share of a return's variance that cases have, of the variance of a single trial.
+        """
+        rates = [run.success_rate for run in self.runs if run.held_out_returns and run.success_rate is not None]
+        rate = self.success_rate
+        if not rates or rate is None or self.sample is None:
+            return None
+        cases = max(block.returns.shape[1] for block in self.sample.blocks)
+        parts = variance_components([self.sample])
+        of_cases = parts.cases / parts.within if parts and parts.within > 0 else 1.0
+        variances = [
+            float(np.var(rates, ddof=1)) / len(rates) if len(rates) > 1 else 0.0,
+            of_cases * rate * (1 - rate) / cases,
+        ]
+        return rate_interval(rate, sum(variances), joint_freedom(variances, [len(rates) - 1.0, cases - 1.0]), cases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +324,18 @@ def _table(
         notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")
     if within := sorted({entry.label for entry in entries if any(run.program_changes for run in entry.runs)}):
         notes.append(f"The agent's program changed within a run that was resumed: {', '.join(within)}.")
-    return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
+    return ScoreTable(
+        tuple(replace(task, noise=_noise(task.name, entries)) for task in tasks),
+        (*entries, *([anchor] if anchor else [])),
+        tuple(notes),
+    )
+
+
+def _noise(task: str, entries: Sequence[Entry]) -> NoiseFloor | None:
+    """Return the noise floor of a task, from the runs of the entries that were played for the table, else shipped."""
+    played = [entry for entry in entries if not entry.is_shipped] or entries
+    cells = (entry.cells[task] for entry in played if task in entry.cells)
+    return noise_floor([cell.sample for cell in cells if cell.sample])
 
 
 def _of_the_same_games(
@@ -295,13 +367,12 @@ def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iter
 def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
     """Return the tasks of the shipped tables where there are some, else those of the runs."""
     played = {run.task: run for run in runs}
-    noise = task_noise(runs, {name for table in shipped for name in table.tasks} or played.keys())
 
     def row(name: str, of: PublishedTask | RunResult) -> TaskRow:
         run = played.get(name)
         scores = KnownScores(run.random_anchor, run.idle_anchor, run.reference_anchor) if run else None
         idle = run.idle_anchor if run else None
-        return TaskRow(name, of.family, of.kind, idle, known_scale(name, of.game, scores), noise.get(name))
+        return TaskRow(name, of.family, of.kind, idle, known_scale(name, of.game, scores))
 
     found = {name: row(name, of) for table in shipped for name, of in table.tasks.items()}
     if not found:
@@ -317,9 +388,9 @@ def _one_of(found: Iterable[str]) -> str | None:
 def _notes_on_missing_scores(entries: Sequence[Entry]) -> Iterator[str]:
     cells = [cell for entry in entries for cell in entry.cells.values()]
     if any(cell.has_score and cell.unscored for cell in cells):
-        yield "A repeat without a checkpoint to score counts as uniform random, or as the worst other repeat."
+        yield MISSING_SCORES[0]
     if any(not cell.has_score for cell in cells):
-        yield "An entry without any score on a task has no rank there; in means over tasks it has 0 for that task."
+        yield MISSING_SCORES[1]
 
 
 def _notes_on_groups(entries: Sequence[Entry]) -> Iterator[str]:
@@ -353,7 +424,8 @@ def _cell(repeats: Sequence[RunResult]) -> Cell:
     sample = held_out_sample([((run.task, run.commitment), run.held_out_returns) for run in repeats], random)
     if sample is None:
         return Cell(math.nan, None, tuple(repeats))
-    return Cell(sample.mean, sample.standard_error if sample.is_estimable else None, tuple(repeats), sample)
+    error = sample.standard_error if sample.is_estimable and sample.has_spread else None
+    return Cell(sample.mean, error, tuple(repeats), sample)
 
 
 def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evopolicygym.analysis.published.score_tables import AGENT
+from evopolicygym.analysis.ranking.known_scale import exceeds
 from evopolicygym.analysis.ranking.score_table import Entry, ScoreTable
 from evopolicygym.core.score import normalised
 
@@ -44,7 +45,7 @@ def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str
 
     ``kind`` may also be ``best``, for agents, or ``known``, for the scale that no table changes. ``counts`` comes from
     ``ranked_among``; if none of its agents is above uniform random, all agents of the task count. None without uniform
-    random, or if no agent is above it.
+    random, or if no agent is above it by more than noise (``exceeds``): a distance that is chance is no scale.
     """
     if kind == KNOWN:
         known = next((row.known for row in table.tasks if row.name == task), None)
@@ -52,13 +53,13 @@ def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str
     kind = AGENT if kind == BEST else kind
     if table.anchor is None or task not in table.anchor.cells:
         return None
-    low = table.anchor.cells[task].mean
+    random = table.anchor.cells[task]
     found = tuple(entry for entry in table.entries if entry.kind == kind and task in entry.cells)
     counted = tuple(entry for entry in found if counts[entry.label])
     for among in (counted, found) if kind == AGENT else (found,):
-        best = max((_number(entry.cells[task].mean) for entry in among), default=low)
-        if best > low:
-            return TaskScale(low, best, among)
+        best = max((entry.cells[task] for entry in among), key=lambda cell: _number(cell.mean), default=random)
+        if exceeds((best.mean, best.standard_error), (random.mean, random.standard_error)):
+            return TaskScale(random.mean, best.mean, among)
     return None
 
 

@@ -10,10 +10,9 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standi
 from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.run_groups import RunGroups
-from evopolicygym.analysis.ranking.score_table import Entry, TaskRow
+from evopolicygym.analysis.ranking.score_table import Entry, Optimism, TaskRow
 from evopolicygym.analysis.results import count_states, states_text
 from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Ends, Number, Table
-from evopolicygym.core.score import Estimate
 from evopolicygym.core.text import decimals
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
@@ -150,12 +149,12 @@ def scores_tables(board: Leaderboard) -> list[Table]:
 
 
 def optimism_table(board: Leaderboard) -> Table:
-    """Return tasks by entries: selection's optimism in returns, with its standard error over repeats."""
+    """Return tasks by entries: selection's optimism in returns, with its interval over repeats and cases."""
     shown = [standing for standing in board.standings if standing.entry.runs]
 
     def cell(standing: Standing, task: TaskRow) -> Cell:
         found = standing.tasks[task.name].cell.selection_optimism if task.name in standing.tasks else None
-        return None if found is None else Number(found.mean, None, found.standard_error)
+        return None if found is None else Number(found.value, None, interval=found.interval)
 
     rows = tuple((task.name, *(cell(standing, task) for standing in shown)) for task in board.tasks)
     columns = (_column("task"), *(_column(standing.entry.shown) for standing in shown))
@@ -198,6 +197,10 @@ def overall_table(pair: Pairing) -> Table:
     if pair.noise:
         floor, beyond = _beside_noise(pair.noise)
         rows += [("its noise floor", floor, None), ("beyond it", beyond, None)]
+    if pair.joint.p is not None:
+        rows.append(("p over all tasks", Number(max(pair.joint.p, SMALLEST_SHOWN), 4), None))
+    if pair.verdict:
+        rows.append(("better over all tasks", _VERDICTS[pair.verdict], None))
     if pair.better_on:
         rows += [
             (f"tasks on which {name} is better", count, None) for name, count in zip("AB", pair.better_on, strict=True)
@@ -237,6 +240,8 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
         "probability_of_improvement": _score(pair.improvement),
         "normalised_difference": _score(pair.normalised),
         "normalised_interval_covers": pair.covers,
+        "p": pair.joint.p,
+        "verdict": pair.verdict,
         **_noise_document(pair.noise),
         "tasks_first_better": better[0] if better else None,
         "tasks_second_better": better[1] if better else None,
@@ -265,8 +270,10 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
     }
 
 
-def _estimate(found: Estimate | None) -> dict[str, Any] | None:
-    return None if found is None else {"value": found.mean, "standard_error": found.standard_error}
+def _optimism(found: Optimism | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"value": found.value, "standard_error": found.standard_error, "interval": _ends(found.interval)}
 
 
 def _groups(found: RunGroups | None) -> Cell:
@@ -337,6 +344,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "ours": standing.entry.is_ours,
         "place": standing.place,
         "tier": standing.tier,
+        "behind_p": standing.behind_p,
         "coverage": {"tasks": len(standing.tasks), "of": len(board.tasks)},
         "has_score": standing.has_score,
         "rank_score": _score(_if_scored(standing, standing.rank_score)),
@@ -359,7 +367,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
                 "standard_error": score.cell.standard_error,
                 "interval": _ends(score.cell.interval),
                 "interval_covers": score.cell.covers,
-                "selection_optimism": _estimate(score.cell.selection_optimism),
+                "selection_optimism": _optimism(score.cell.selection_optimism),
                 "groups": _groups_document(score.cell.groups),
                 "repeats": len(score.cell.runs),
                 "unscored": score.cell.unscored,
@@ -369,6 +377,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
                 "rank_score": _score(score.rank_score if score.cell.has_score else None),
                 "normalised": _score(score.normalised if score.cell.has_score else None),
                 "success_rate": score.cell.success_rate,
+                "success_interval": _ends(score.cell.success_interval),
                 "runs": [str(run.root) for run in score.cell.runs],
                 "commitments": sorted({run.commitment for run in score.cell.runs}),
                 "fingerprints": sorted({run.fingerprint for run in score.cell.runs}),
@@ -420,7 +429,7 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
         place, standing.entry.shown, len(runs) or None, cell.unscored or None, _held_out(score),
         Ends(interval.low, interval.high, digits) if interval else None, cell.covers, _groups(cell.groups),
         *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
-        _percent(cell.success_rate),
+        _percent(cell.success_rate, cell.success_interval),
         None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
         ", ".join(sorted({run.isolation for run in runs})) or None, states_text(runs) or None,
     )  # fmt: skip
@@ -496,8 +505,8 @@ def _mean(score: Score | None) -> Cell:
     return None if score is None else Number(score.value)
 
 
-def _percent(rate: float | None) -> Cell:
-    return None if rate is None else Number(rate, percent=True)
+def _percent(rate: float | None, interval: Interval | None = None) -> Cell:
+    return None if rate is None else Number(rate, interval=interval, percent=True)
 
 
 def _score(score: Score | None) -> dict[str, Any] | None:

@@ -17,7 +17,8 @@ from evopolicygym.core.text import counted
 
 def effects_tables(found: Effects) -> list[Table]:
     """Return means of levels, differences between them, and the same for each of several environments."""
-    tables = [_means_table(found), _differences_table("Paired differences", found.overall)]
+    tables = [_means_table(found)] if found.means else []
+    tables += [_differences_table("Paired differences", found.overall)] if found.overall else []
     if found.by_environment:
         tables.append(_differences_table("Paired differences, by environment", found.by_environment))
     return [*tables[:-1], Table(tables[-1].title, tables[-1].columns, tables[-1].rows, found.notes)]
@@ -31,11 +32,14 @@ def differences_table(found: Effects) -> Table:
 def effects_document(found: Effects, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
     """Return all effects for programs."""
     return {
+        "in_returns": found.in_returns,
         "knobs": {knob: list(levels) for knob, levels in found.knobs.items()},
+        "runs": {knob: {"in_pairs": paired, "of": count} for knob, (paired, count) in found.paired.items()},
         "means": [
             {
                 "knob": mean.knob, "level": mean.level, "environments": mean.environments, "runs": mean.runs,
-                "normalised": mean.mean.value, "interval": _ends(mean.mean), "interval_from": mean.mean.spread.value,
+                "mean" if found.in_returns else "normalised": mean.mean.value,
+                "interval": _ends(mean.mean), "interval_from": mean.mean.spread.value,
             }
             for mean in found.means
         ],
@@ -66,7 +70,7 @@ def _means_table(found: Effects) -> Table:
     columns = (
         Column("knob", "knob", is_text=True), Column("level", "level", is_text=True),
         Column("environments", "environments"), Column("runs", "runs"),
-        Column("normalised", "normalised score [95 %]"),
+        Column(*(("mean", "return [95 %]") if found.in_returns else ("normalised", "normalised score [95 %]"))),
     )  # fmt: skip
     rows = tuple(
         (
@@ -258,7 +262,7 @@ def power_table(plan: Plan, found: Sequence[TaskForecast]) -> Table:
     rows = [
         (
             row.task, _plain(row.difference), _plain(row.standard_deviation),
-            f"more than {MOST}" if row.repeats is None and row.difference is not None else row.repeats,
+            f"more than {MOST}" if row.repeats is None and row.is_known else row.repeats,
             None if row.range is None else f"{row.range[0]} to {row.range[1] or f'more than {MOST}'}",
             None if row.power is None else Number(row.power, 2), _plain(row.least),
             None if row.episodes is None else round(row.episodes), _plain(row.hours, 1), _plain(row.cost, 2),
@@ -274,12 +278,12 @@ def _power_notes(plan: Plan, found: Sequence[TaskForecast]) -> Iterator[str]:
     asked = "the power" if plan.repeats else f"the repeats of each agent with a power of {plan.power:g}"
     yield (
         f"For two agents on the same {plan.cases} held-out cases: {asked}, at 0.05 over the number of tasks, as in the "
-        "first step of Holm's procedure; the mean over tasks at 0.05. Episodes, hours and cost are of both agents."
+        "first step of Holm's procedure; all tasks together at 0.05. Episodes, hours and cost are of both agents."
     )
     if not plan.repeats:
         yield "Range: the repeats at both ends of the 80 % interval of the variances, which few runs say little about."
-    if any(row.standard_deviation == 0 for row in found):
-        yield "Without variance between runs, nothing is known of agents that change their score there."
+    if any(row.standard_deviation is None for row in found):
+        yield "Where all repeats of each agent are equal, nothing is known of agents whose repeats differ."
     if any(row.difference is None for row in found):
         yield "Tasks without a best known score have no normalised difference: --in-returns has one."
 
@@ -306,6 +310,7 @@ def power_document(plan: Plan, found: Sequence[TaskForecast], known: Sequence[Ta
         "tasks": [
             {
                 "task": row.task,
+                "is_known": row.is_known,
                 "difference": row.difference,
                 "repeats": row.repeats,
                 "repeats_range": None if row.range is None else list(row.range),

@@ -137,7 +137,8 @@ def cell_text(cell: Cell) -> str:
 
 def _number(number: Number) -> str:
     if number.percent:
-        return f"{100 * number.value:.3g}%"
+        ends = number.interval
+        return f"{100 * number.value:.3g}%" + (f" [{100 * ends.low:.3g}, {100 * ends.high:.3g}]" if ends else "")
     digits = _decimals(number) if number.digits is None else number.digits
     text = f"{number.value:,.{digits}f}"
     if number.error is not None:

@@ -60,7 +60,10 @@ def compare(
     print_table(out(), comparison.tables[0])
     if pair.better_on:
         first_better, second_better = pair.better_on
-        out().print(f"A is better on {first_better} tasks, B on {second_better}, as far as intervals show.")
+        out().print(f"A is better on {first_better} tasks, B on {second_better}, by p (Holm).")
+    if pair.joint.p is not None:
+        shown = {"first": "A", "second": "B", "neither": "no"}[pair.verdict or "neither"]
+        out().print(f"better over all tasks             {shown} (p = {number(pair.joint.p, 4)})", markup=False)
     out().print(f"probability that A improves on B  {_format_score(pair.improvement)}", markup=False)
     covers = f" (over {pair.covers})" if pair.covers else ""
     out().print(f"mean normalised difference        {_format_score(pair.normalised)}{covers}", markup=False)

@@ -27,13 +27,16 @@ def effects(
         str,
         typer.Option(help="The options to compare, with commas. Default: all that differ except harness and model."),
     ] = "",
+    in_returns: Annotated[
+        bool, typer.Option("--in-returns", help="Show returns, environment by environment, and not normalised scores.")
+    ] = False,
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the effects as JSON.")] = False,
 ) -> None:
     """Show the effects of options: means of levels, and paired differences with intervals and adjusted p-values."""
     form = resolve_format(form, as_json=as_json)
-    tables = evopolicygym.effects(runs or None, split_names(knobs), runs_directory=below)
+    tables = evopolicygym.effects(runs or None, split_names(knobs), in_returns=in_returns, runs_directory=below)
     if form == "json":
         print_json(tables.document)
         return

@@ -1,0 +1,50 @@
+"""What never differed is unknown, not certain: equal returns, rarely solved tasks, success rates of 0 and 100 %."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from records_of_runs import changed, real_document, write
+from shell import Shell
+
+pytestmark = pytest.mark.made_up
+
+CASES = 16
+
+
+def task_score(tmp_path: Path, shell: Shell, solved: list[int]) -> dict[str, Any]:
+    """Return the score of an agent whose runs, one each, solve so many of the cases: a return of 1, else of 0."""
+    document = real_document(tmp_path / "real")
+    for seed, count in enumerate(solved):
+        run = changed(document, "door_key", "a", [1.0] * count + [0.0] * (CASES - count), seed)
+        run["outcome"]["success_rate"] = count / CASES
+        write(tmp_path / "runs", run)
+    board = shell.json("leaderboard", tmp_path / "runs")
+    found: dict[str, Any] = next(row for row in board["entries"] if row["entry"] == "a")["tasks"]["door_key"]
+    return found
+
+
+@pytest.mark.parametrize(("solved", "rate"), [([0, 0, 0], 0.0), ([CASES] * 2, 1.0), ([0], 0.0)])
+def test_equal_returns_have_no_interval(tmp_path: Path, shell: Shell, solved: list[int], rate: float) -> None:
+    """Where all returns are equal, neither the mean nor its score has an interval; the success rate has one."""
+    found = task_score(tmp_path, shell, solved)
+    low, high = found["success_interval"]
+
+    assert (found["mean"], found["standard_error"], found["interval"], found["interval_covers"]) == (rate, *[None] * 3)
+    assert found["rank_score"]["interval"] is None
+    assert not found["normalised"] or found["normalised"]["interval"] is None
+    assert (low if rate else high) == pytest.approx(abs(rate - stats.beta.ppf(0.975, 1, CASES)), rel=1e-3)
+    assert (high if rate else low) == rate
+
+
+@pytest.mark.parametrize("solved", [[1], [1, 0], [0, 1, 0], [1, 0, 0, 0, 0]])
+def test_a_rarely_solved_task_has_a_wide_interval(tmp_path: Path, shell: Shell, solved: list[int]) -> None:
+    """One solved episode says that episodes are solved now and then, not how seldom."""
+    found = task_score(tmp_path, shell, solved)
+    trials = CASES * len(solved)
+
+    assert found["mean"] == pytest.approx(1 / trials)
+    assert found["interval"][1] >= stats.beta.ppf(0.975, 2, trials - 1) - 1e-3
+    assert found["success_interval"][0] < 1 / trials < found["success_interval"][1]
