@@ -36,6 +36,7 @@ def test_checkpoints_under_a_strict_umask(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's sandbox has no other user")
 def test_an_installation_under_a_strict_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where others can't read an installed package, root's sandboxes have root's number, and a finding names why."""
     site = tmp_path / "site"
@@ -57,6 +58,7 @@ def test_an_installation_under_a_strict_umask(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's sandbox has no other user")
 def test_a_named_package_under_a_strict_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package of the run that the sandbox's user can't read is the sandbox's fault, never a policy's."""
     site = tmp_path / "site"
