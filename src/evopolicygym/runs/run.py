@@ -183,12 +183,24 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         config = config_for_resume(state.opened, workers, executor_name, executor_address)
         place, secret = writer.paths, owner.key(state.opened.split)
         executor = stack.enter_context(open_executor(config, place.workers, place.simulator_log, secret))
-        check_fingerprint(state.opened, executor.grounds)
+        check_fingerprint(state.opened, _executor_info_for_resume(executor, root, state))
         job_builder(state, owner)
         writer.record(RunResumed(now(), program))
         writer.listen(observer)
         opened(writer.paths, writer.state)
         return _play_to_end(writer, executor, owner, agent, directory)
+
+
+def _executor_info_for_resume(executor: Executor, root: Path, state: RunState) -> ExecutorInfo:
+    """Return what the executor found; a sandbox's error says that the run keeps its isolation and how it goes on."""
+    try:
+        return executor.grounds
+    except SandboxError as error:
+        command = f"evopolicygym {state.opened.agent.resumed_by} {shell_word(root)}"
+        raise SandboxError(
+            f"{error}\nThe run was opened with isolation {state.opened.isolation!r} and keeps it; nothing was changed. "
+            f"Once this is fixed, or on a machine that can, continue with: {command}"
+        ) from error
 
 
 def job_builder(state: RunState, owner: experiment.Experiment) -> EpisodeJobBuilder:

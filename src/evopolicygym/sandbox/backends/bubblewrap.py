@@ -20,6 +20,7 @@ from pathlib import Path
 
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import WEAKER
+from evopolicygym.core.shortage import describe_shortage, shortage_in
 from evopolicygym.sandbox import cgroup
 from evopolicygym.sandbox.backends.process import (
     GROUP,
@@ -65,6 +66,7 @@ from evopolicygym.sandbox.overlays import (
 from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.sandbox.program.enclosed import EnclosedPrograms
 from evopolicygym.sandbox.seccomp import seccomp_finding, signals_finding
+from evopolicygym.sandbox.user_namespaces import why_no_sandbox
 
 OWN_PID_NAMESPACE = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 """A zygote's capabilities: to create a pid namespace and set its counter, and to drop both capabilities in a child."""
@@ -88,12 +90,7 @@ class Backend:
         why = _why_numbers_count(bwrap())
         trial = _run(*_this_python(), "--ro-bind", "/bin/true", "/true", "--", "/true") if why else None
         if trial and trial.returncode:
-            message = trial.stderr.strip()[:300]
-            raise SandboxError(
-                f"bubblewrap can't make a sandbox here: {message or trial.returncode}. User namespaces may be switched "
-                f"off (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), or this "
-                f"is a container without them. --isolation process is the next weaker level."
-            )
+            raise SandboxError(f"bubblewrap can't make a sandbox here: {_why_refused(trial.stderr)}.")
         weaker = " ".join(_weaker())
         numbers = f"count the episodes that a worker played: {why}" if why else "the same in every episode"
         return {
@@ -145,6 +142,13 @@ class Backend:
     def program_sandbox(self) -> ProgramSandbox:
         """Return the sandbox that starts an agent's program in namespaces."""
         return EnclosedPrograms()
+
+
+def _why_refused(message: str) -> str:
+    """Return why bwrap made no sandbox, given what it printed, and what helps."""
+    if shortage := shortage_in(message):
+        return f"{message.strip()}. {describe_shortage(shortage).rstrip('.')}"
+    return f"{why_no_sandbox(message)}; a new run can be played without them with --isolation process"
 
 
 def _weaker() -> Iterator[str]:
