@@ -67,3 +67,12 @@ def test_noise_is_seldom_a_gain(cases: int) -> None:
     draws = np.concatenate([random.normal(size=(150, cases)), random.standard_t(2, size=(150, cases))])
 
     assert sum(of(*one).is_real for one in draws) / len(draws) <= 0.085
+
+
+@pytest.mark.parametrize(("cases", "ruined"), [(16, 0.2), (32, 0.1), (32, 0.2)])
+def test_what_ruins_some_cases_is_seldom_a_gain(cases: int, ruined: float) -> None:
+    """An edit that helps a little on most cases and ruins the others, for no gain on average, is seldom a real one."""
+    random = np.random.default_rng(1)
+    draws = np.where(random.random((300, cases)) < ruined, 1 - 1 / ruined, 1.0) + 0.3 * random.normal(size=(300, cases))
+
+    assert sum(of(*differences).is_real for differences in draws) / len(draws) <= 0.075

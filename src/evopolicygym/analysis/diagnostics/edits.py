@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from evopolicygym.analysis.diagnostic import Diagnostic, share
 from evopolicygym.analysis.lineage.edits import ASIDE, COUNTED, EditKind, PaperEdit, PaperSubmission, by_paper_rule
 from evopolicygym.analysis.lineage.lineage import Descent, lineage
+from evopolicygym.analysis.ranking.bootstrap import share_interval
 from evopolicygym.analysis.tables.table import Cell, Number, Table, table_of
 from evopolicygym.core.submission import STARTER
 from evopolicygym.records.reader import RunRecord
@@ -25,6 +26,11 @@ class Hits:
     def rate(self) -> float | None:
         """The share that were hits; None if there was no such edit."""
         return share(self.hits, self.edits)
+
+    @property
+    def shown_rate(self) -> Cell:
+        """The rate with its 95 % interval (Clopper and Pearson 1934), as if edits were independent."""
+        return None if self.rate is None else Number(self.rate, interval=share_interval(self.rate, self.edits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,7 @@ def _sum(several: Iterable[Hits]) -> Hits:
 
 
 def _rates(name: str, hits: Hits) -> dict[str, Cell]:
-    return {name: hits.edits, f"{name} hits": hits.hits, f"{name} hit rate": hits.rate}
+    return {name: hits.edits, f"{name} hits": hits.hits, f"{name} hit rate": hits.shown_rate}
 
 
 DIAGNOSTIC = Diagnostic(measure, table, summary)

@@ -96,7 +96,8 @@ def summary(runs: Sequence[Topologies]) -> Mapping[str, Cell]:
         "episodes a topology": share(sum(topology.episodes for topology in every), len(every)),
         "longest stay": mean(_longest(run) for run in runs),
         "gaining topologies": share(
-            sum(topology.gain is not None and topology.gain > 0 for topology in every), len(every)
+            sum(topology.gain is not None and topology.gain > 0 for topology in every),
+            sum(topology.gain is not None for topology in every),
         ),
         "rollbacks": mean(run.rollbacks for run in runs),
         "preserved": mean(run.preserved for run in runs),

@@ -16,10 +16,10 @@ nothing, go back or repair are neither hits nor misses; nor are those of a polic
 episode, whose worth mixes several programs.
 
 A gain compares two checkpoints on the same validation cases, case by case. It is *real* if two tests at 5 % agree, each
-of which errs by itself: the lower end of Student's one-sided 95 % interval of the mean difference lies above 0, which
-fails where a few cases differ by the same amount; and at most 5 % of all ways to flip the differences' signs have a
-mean as high (Fisher's randomisation test), which fewer than five differing cases can't pass. One case never shows a
-gain.
+of which errs by itself: the lower end of the one-sided 95 % interval of the mean difference lies above 0, which allows
+for skewed differences, and fails where a few cases differ by the same amount; and at most 5 % of all ways to flip the
+differences' signs have a mean as high (Fisher's randomisation test), which fewer than five differing cases can't pass:
+with fewer validation cases hits are unknown.
 """
 
 import math
@@ -46,6 +46,10 @@ LEVEL = 0.05
 MOST_EXACT = 28
 """Limit on the differing cases for which all flips are enumerated; with more, flips are drawn."""
 DRAWN = 20_000
+FEWEST_CASES = 5
+"""Cases with which the test by flips can have a share of 5 % or less; with fewer, no edit can be a hit."""
+SMALLEST_SKEWNESS = 1e-6
+"""Skewness below this counts as none."""
 ROUNDING = 1e-9
 """The share of a mean's size within which means of flipped signs count as equal."""
 
@@ -74,12 +78,35 @@ def gain(before: Sequence[float], after: Sequence[float]) -> Gain | None:
         differences = np.subtract(after, before, dtype=float)
     if not len(differences) or not np.isfinite(differences).all():
         return None
-    found = estimate(differences.tolist())
-    reach = (
-        None if found.standard_error is None else t_quantile(len(differences) - 1, 1 - 2 * LEVEL) * found.standard_error
-    )
-    interval = None if reach is None else Interval(found.mean - reach, found.mean + reach)
-    return Gain(found.mean, interval, _p_value(differences), len(differences))
+    mean = estimate(differences.tolist()).mean
+    return Gain(mean, _interval(differences, mean), _p_value(differences), len(differences))
+
+
+def _interval(differences: Floats, mean: float) -> Interval | None:
+    """Return the 90 % interval of a mean whose differences may be skewed; None with a single case.
+
+    Student's quantiles are transformed by the inverse of Hall's (1992) monotone cubic W + g W^2 / 3 + g^2 W^3 / 27 +
+    g / (6 n), which takes the skewness g out of W = (mean - truth) / deviation. Without skewness it is Student's.
+    """
+    count = len(differences)
+    if count == 1:
+        return None
+    apart = differences - mean
+    variance = float(np.square(apart).mean())
+    if not variance > 0:
+        return Interval(mean, mean)
+    skewness = float((apart**3).mean()) / variance**1.5
+    reach = t_quantile(count - 1, 1 - 2 * LEVEL) / math.sqrt(count)
+    deviation = math.sqrt(variance * count / (count - 1))
+    low, high = (mean - deviation * _hall(sign * reach, skewness, count) for sign in (1, -1))
+    return Interval(low, high)
+
+
+def _hall(value: float, skewness: float, count: int) -> float:
+    """Return the inverse of Hall's transformation."""
+    if abs(skewness) < SMALLEST_SKEWNESS:
+        return value
+    return 3 / skewness * (float(np.cbrt(1 + skewness * (value - skewness / (6 * count)))) - 1)
 
 
 def _p_value(differences: Floats) -> float:
@@ -412,7 +439,7 @@ def _attach_gains(descent: Descent, family: Family, worth: Worth, found: Sequenc
     over_best = over_parent if best == descent.parent else gain(best_returns, own) if best_returns and own else None
     gains = (over_parent, over_best)
     can_be_hit = descent.edit in COUNTED and not found[played].acts_by_episode and above is not None
-    is_hit = all(gain is not None and gain.is_real for gain in gains) if own else None
+    is_hit = all(gain is not None and gain.is_real for gain in gains) if own and len(own) >= FEWEST_CASES else None
     if family.never_loaded(played):
         is_hit = False
     return replace(descent, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if can_be_hit else None)
