@@ -125,6 +125,26 @@ class Evaluator:
             played.update(zip(indices, evaluation.returns, strict=True))
         return evaluation
 
+    def check(self, program: Program) -> str:
+        """Return why the judge can't construct a candidate or have it act once; empty if it can, or doesn't say.
+
+        Nothing is charged. Raises ``UsageError`` for a file name that leads out of ``system/``.
+        """
+        contents = {name: text.encode("utf-8", "replace") for name, text in _files(program)}
+        replace_system(self._workspace.system, contents)
+        try:
+            answer = self._judge.check()
+        except SubmissionsClosed as closed:
+            self.remaining = 0
+            raise BudgetSpent(str(closed)) from closed
+        except RequestRefused as refused:  # there may be no further trials, which is no fault of the candidate
+            return str(refused) if refused.status == RefusalStatus.INVALID_CHECKPOINT else ""
+        if answer.get("status") == "ok":
+            return ""
+        error = answer.get("error")
+        fields = error if isinstance(error, Mapping) else {}
+        return str(fields.get("traceback") or fields.get("message") or answer.get("status"))[-MOST_ERROR:]
+
     def spend_rest(self) -> None:
         """Spend the remaining budget on the best candidate, on cases after those already used."""
         files = self.best or {"policy.py": self.starter}

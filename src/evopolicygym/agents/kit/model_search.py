@@ -119,6 +119,22 @@ class SearchContext:
             self.transcript.write("judge", **played, remaining=self.evaluator.remaining)
         return [known[case] for case in cases]
 
+    def evaluate(self, program: str) -> Evaluation:
+        """Play a candidate on all of the search's cases, and return its evaluation; raise an error that ends it."""
+        self._check_running()
+        before = self.evaluator.remaining
+        try:
+            evaluation = self.evaluator.evaluate(program, self.cases, remarks=Remarks(parent=self._parent))
+        except EvoPolicyGymError as error:
+            self._end(error)
+        if self.evaluator.remaining < before:
+            self._idle = 0
+        if evaluation.submit_index is not None:
+            self._submitted[program] = evaluation.submit_index
+        played = {"cases": evaluation.cases, "returns": evaluation.returns, "status": evaluation.status}
+        self.transcript.write("judge", **played, remaining=self.evaluator.remaining)
+        return evaluation
+
     def pause(self, seconds: float) -> None:
         """Wait; raise ``StopRequested`` if the agent should stop."""
         if self.stop.wait(seconds):

@@ -52,6 +52,11 @@ def actions_in(text: str) -> list[str]:
     return [action.command for action in sorted(found, key=lambda action: action.place)][:MOST_ACTIONS]
 
 
+def blocks_of(text: str) -> list[tuple[str, str]]:
+    """Return the fenced blocks of a text: what follows the opening fence, and the content."""
+    return [(block.info, block.content) for block in _blocks(text[:MOST_TEXT])]
+
+
 @dataclass(frozen=True, slots=True)
 class _Block:
     """A fenced block of a text."""

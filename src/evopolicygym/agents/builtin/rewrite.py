@@ -1,0 +1,218 @@
+"""The agent ``rewrite``, the smallest harness: one request to a model, one program.
+
+Each request shows the task, the best program so far or the form of one, how it fared, and the last tries. The answer is
+a whole file, or blocks that search and replace. A program is constructed in the sandbox, free of charge, before it is
+played. It needs no tools, no shell and no library, so it plays with every model, and other harnesses must beat it. The
+prompt is a file: one of ``kit/rewrite_prompts/``, or one's own with the same placeholders; its digest is recorded.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib.resources import files
+from itertools import islice, zip_longest
+from pathlib import Path
+from threading import Event
+
+from evopolicygym.agents.base import About, Model
+from evopolicygym.agents.kit.evaluator import Evaluation
+from evopolicygym.agents.kit.model_options import choose_model
+from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext
+from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
+from evopolicygym.agents.kit.neutral_harness.text_actions import blocks_of
+from evopolicygym.core.agent import AgentConfig, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.errors import UsageError
+
+ABOUT = About("the smallest harness: one request, one program", Model.NEEDED, extra="agents", imports=("httpx2",))
+EPISODES = 4
+"""Episodes for each candidate."""
+LAST_TRIES = 8
+"""Tries that a request lists."""
+MOST_PROGRAM, MOST_ERROR, MOST_IDEA = 20_000, 1500, 200
+"""Characters of a program, an error and an idea that a request shows."""
+SHOWN_STEPS, MOST_STEP = 3, 300
+"""Steps of an episode that are shown, its last ones, and characters of each."""
+PROMPTS = ("improve", "search")
+SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+OPTIONS = ("prompt", "episodes")
+
+
+@dataclass(slots=True)
+class Try:
+    """A program that a model proposed."""
+
+    idea: str
+    outcome: str
+    """What came of it, in one line."""
+    mean: float = float("-inf")
+
+    @property
+    def line(self) -> str:
+        """The try as requests list it."""
+        return f"- {self.idea or 'no idea was given'}: {self.outcome}"
+
+
+@dataclass(slots=True)
+class RewriteAgent(ModelSearchAgent):
+    """Asks for one program a request."""
+
+    prompt: str = ""
+    """The template."""
+    prompt_name: str = ""
+
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
+        """Search until the budget is spent or ``stop`` is set; the findings name the prompt by its digest."""
+        turn = ModelSearchAgent.play(self, workspace, endpoint, stop)
+        digest = sha256(self.prompt.encode()).hexdigest()
+        return replace(turn, findings={**turn.findings, "prompt": f"{self.prompt_name} {digest}"})
+
+
+def make(config: AgentConfig) -> RewriteAgent:
+    """Return the agent; raise ``UsageError`` or ``MissingExtra``."""
+    upstream, model = choose_model(config, CONVERSATIONS, OPTIONS)
+    episodes = config.options.get("episodes", EPISODES)
+    if type(episodes) is not int or episodes < 1:
+        raise UsageError(f"Invalid option episodes of the agent 'rewrite': expected an integer >= 1, got {episodes!r}.")
+    name = str(config.options.get("prompt", PROMPTS[0]))
+    prompt = _read_prompt(name)
+
+    def library(context: SearchContext) -> None:
+        search(context, prompt)
+
+    title = name if name in PROMPTS else Path(name).name
+    return RewriteAgent(
+        upstream, model, config.effort, episodes, library, "evopolicygym", prompt=prompt, prompt_name=title
+    )
+
+
+def _read_prompt(name: str) -> str:
+    if name in PROMPTS:
+        return (files("evopolicygym.agents.kit") / "rewrite_prompts" / f"{name}.md").read_text(encoding="utf-8")
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"Invalid option prompt of the agent 'rewrite': expected {' or '.join(PROMPTS)}, or a file, got {name!r} "
+            f"({error})."
+        ) from error
+    if "<task>" not in text:
+        raise UsageError(f"Invalid prompt {name}: expected the placeholder <task> in it.")
+    return text
+
+
+def search(context: SearchContext, prompt: str) -> None:
+    """Ask for one program after another until the context ends the search."""
+    starter = context.evaluator.starter
+    best, result, tries = starter, "it was not played", list[Try]()
+    known = {starter.strip()}
+    best_mean = float("-inf")
+    if "<program>" in prompt:
+        evaluation = context.evaluate(starter)
+        best_mean, result = evaluation.mean, _describe(evaluation)
+    while True:
+        places = {"<starter>": starter, "<program>": best[:MOST_PROGRAM], "<result>": result, "<tries>": _list(tries)}
+        answer = context.ask(_fill(prompt, {"<task>": context.evaluator.task, **places}))
+        idea, program = _idea(answer), program_in(answer, best)
+        if program is None:
+            tries.append(Try(idea, "the answer had no program: a ```python block with the complete file is expected"))
+            continue
+        if program.strip() in known:
+            tries.append(Try(idea, "the same program as one before; it was not played again"))
+            continue
+        known.add(program.strip())
+        if error := context.evaluator.check(program):
+            tries.append(Try(idea, f"it could not be constructed, and was not played: {_last_line(error)}"))
+            continue
+        evaluation = context.evaluate(program)
+        outcome = f"mean return {evaluation.mean:g}" if evaluation.returns else "it could not be played"
+        if evaluation.errors:
+            first = next(iter(evaluation.errors.values()))
+            outcome += f", {len(evaluation.errors)} of {len(evaluation.cases)} episodes failed: {_last_line(first)}"
+        tries.append(Try(idea, outcome, evaluation.mean))
+        if evaluation.mean > best_mean:
+            best, best_mean, result = program, evaluation.mean, _describe(evaluation)
+
+
+def _list(tries: list[Try]) -> str:
+    """Return the last tries, and before them the best of the others."""
+    if not tries:
+        return "Nothing was tried yet."
+    earlier, shown = tries[:-LAST_TRIES], tries[-LAST_TRIES:]
+    if earlier:
+        shown = [max(earlier, key=lambda one: one.mean), *shown]
+    return "Tried so far:\n" + "\n".join(one.line for one in shown)
+
+
+def _fill(prompt: str, places: Mapping[str, str]) -> str:
+    """Return a prompt with its placeholders filled, none of them within what fills another."""
+    parts = re.split("|".join(map(re.escape, places)), prompt)
+    names = re.findall("|".join(map(re.escape, places)), prompt)
+    filled = [text for pair in zip_longest(parts, (places[name].strip() for name in names)) for text in pair]
+    return "".join(filter(None, filled))
+
+
+def program_in(answer: str, best: str) -> str | None:
+    """Return the program that an answer holds, whole or as changes to the best one; None if it has none."""
+    if SEARCH in answer:
+        return _changed(answer, best)
+    blocks = [content for info, content in blocks_of(answer) if info.partition(" ")[0].lower() in {"python", "py", ""}]
+    programs = [content for content in blocks if "def " in content or "class " in content]
+    return max(programs, key=len) if programs else None
+
+
+def _changed(answer: str, best: str) -> str | None:
+    """Return the best program with an answer's changes; None if one doesn't fit."""
+    program = best
+    for part in answer.split(SEARCH)[1:]:
+        old, divider, rest = part.partition(f"\n{DIVIDER}\n")
+        new, end, _ = rest.partition(f"\n{REPLACE}")
+        old = old.removeprefix("\n")
+        if not (divider and end and old.strip()) or program.count(old) != 1:
+            return None
+        program = program.replace(old, new)
+    return program if program != best else None
+
+
+def _idea(answer: str) -> str:
+    line = next((line for line in answer.splitlines() if line.strip("*# ").lower().startswith("idea")), "")
+    return line.strip("*# ").partition(":")[2].strip(" *")[:MOST_IDEA]
+
+
+def _describe(evaluation: Evaluation) -> str:
+    """Return how a program fared: its returns, how its worst episode ended, and errors."""
+    if not evaluation.returns:
+        return f"It could not be played: {evaluation.load_error[-MOST_ERROR:]}"
+    returns = ", ".join(f"{value:g}" for value in evaluation.returns)
+    lines = [f"mean return {evaluation.mean:g} over {len(evaluation.returns)} initial states ({returns})."]
+    worst = min(range(len(evaluation.returns)), key=lambda place: evaluation.returns[place])
+    lines += _steps(evaluation, worst)
+    if evaluation.errors:
+        place, error = next(iter(evaluation.errors.items()))
+        lines.append(f"{len(evaluation.errors)} episodes failed, episode {place} with:\n{error[-MOST_ERROR:]}")
+    return "\n".join(lines)
+
+
+def _steps(evaluation: Evaluation, place: int) -> list[str]:
+    """Return how an episode ended, with its last steps, as far as the feedback tells."""
+    if evaluation.feedback is None:
+        return []
+    episodes = sorted((evaluation.feedback / "episodes").glob("ep_*"))
+    try:
+        with (episodes[place] / "trajectory.jsonl").open(encoding="utf-8") as file:
+            steps = file.readlines()
+        last = json.loads(steps[-1])
+    except (OSError, IndexError, ValueError):
+        return []
+    end = "terminated" if last.get("terminated") else "reached the limit of steps"
+    shown = [
+        f"  {json.dumps({name: step.get(name) for name in ('t', 'obs', 'action', 'reward')})[:MOST_STEP]}"
+        for step in map(json.loads, islice(steps, max(0, len(steps) - SHOWN_STEPS), None))
+    ]
+    return [f"The worst episode {end} after {len(steps)} steps; its last steps:", *shown]
+
+
+def _last_line(error: str) -> str:
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    return lines[-1][:MOST_STEP] if lines else "no reason is known"
