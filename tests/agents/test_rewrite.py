@@ -46,7 +46,8 @@ def questions(model: ScriptedModel) -> list[str]:
 def test_a_whole_run(tmp_path: Path) -> None:
     """Each request is one program; what can't be constructed costs nothing, and the next request says why."""
     with ScriptedModel() as model:
-        model.replies = [Reply("I have no idea."), says(BROKEN, "break it"), says(GOOD), says(GOOD), *[Reply("?")] * 9]
+        broken = says(f"{BROKEN}\nclass Policy: ...\n", "break it")
+        model.replies = [Reply("I have no idea."), broken, says(GOOD), says(GOOD), *[Reply("?")] * 9]
         told = run(model, tmp_path, 24)
         asked = questions(model)
     (ended,) = [event for event in events(told.paths) if isinstance(event, AgentEnded)]

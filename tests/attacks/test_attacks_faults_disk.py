@@ -189,7 +189,7 @@ def test_a_real_run_whose_disk_is_full(
 ) -> None:
     """A run that can't be written stops with what to do, says why in its journal, and is resumed to the same end."""
     monkeypatch.setattr(atomic, "disk", FullOnce(name))
-    with pytest.raises(StorageError, match=r"(?s)No space left on device.*evopolicygym resume ") as caught:
+    with pytest.raises(StorageError, match=r"(?s)is full.*evopolicygym resume ") as caught:
         played(config(tmp_path / "runs", split=SplitSource.PUBLIC))
     (root,) = find_runs(tmp_path / "runs")
     stops = [(one.reason, "No space" in one.message) for one in events(RunPaths(root)) if isinstance(one, RunStopped)]
@@ -241,5 +241,5 @@ $program verify $run > /dev/null; echo "verify $?"
     codes = [line for line in done.stdout.splitlines() if line.split()[0] in {"run", "verify", "resume"}]
 
     assert codes == ["run 1", "resume 0", "verify 0"], done.stderr
-    assert "No space left on device" in done.stderr
+    assert "is full" in done.stderr
     assert "evopolicygym resume" in " ".join(done.stderr.split())

@@ -72,4 +72,4 @@ def refuse_unwritable(directory: Path) -> None:
 
 def not_kept(what: str, error: OSError) -> StorageError:
     """Return the error for something that can't be written to the state directory."""
-    return StorageError(f"{what} can't be written to your state directory: {error}. {HINT}")
+    return StorageError(f"{what} can't be written to your state directory: {error.strerror or error}. {HINT}")

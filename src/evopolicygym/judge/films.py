@@ -15,12 +15,12 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, StorageError, UsageError
 from evopolicygym.core.film import Film, FilmJob, NoFilm, RecordedEpisode
 from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.storage import NO_STORAGE
 from evopolicygym.judge.rollouts import Rollouts, RolloutStopped
 from evopolicygym.records.feedback import feedback_sha256
 from evopolicygym.records.films import write_film
 from evopolicygym.records.paths import EPISODES, FILM, SHEET, RunPaths, episode_name
 from evopolicygym.rollout.films.encoding import stills
-from evopolicygym.rollout.messages import NO_STORAGE
 
 MOST_STILLS = 12
 """The limit on frames of one request."""

@@ -1,6 +1,5 @@
 """Messages between an executor and its workers."""
 
-import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,13 +17,11 @@ from evopolicygym.core.errors import (
 from evopolicygym.core.interface import InterfaceDraw
 from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
 from evopolicygym.core.shortage import describe_shortage, shortage_of
+from evopolicygym.core.storage import describe_storage, storage_number
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.sandbox.host import PolicyLibrary
 from evopolicygym.sandbox.packages import policy_library
-
-NO_STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
-"""Error numbers of storage that is full, read-only or broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +141,9 @@ def fault_of(error: Exception) -> Fault:
             return Fault(str(error))
         case _ if shortage := shortage_of(error):
             return Fault(f"{describe_shortage(shortage)} ({type(error).__name__}: {error})", Blame.SANDBOX)
-        case OSError(errno=number) if number in NO_STORAGE:
-            return Fault(f"An episode could not be written: {error}", Blame.STORAGE)
+        case OSError() if storage_number(error):
+            place = Path(error.filename or Path.cwd())
+            return Fault(f"Something could not be written. {describe_storage(error, place.absolute())}.", Blame.STORAGE)
         case _:
             return Fault(f"{type(error).__name__}: {error}")
 

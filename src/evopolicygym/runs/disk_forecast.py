@@ -9,6 +9,7 @@ from typing import Any
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Text, Tuple, from_schema
+from evopolicygym.core.storage import size_text
 from evopolicygym.core.task import Task
 from evopolicygym.judge.feedback import recording
 from evopolicygym.records.trajectories import MAX_INLINE
@@ -36,8 +37,8 @@ def refuse_full_disk(task: Task, observation_schema: Mapping[str, Any], director
     most, free = forecast_bytes(task, observation_schema), shutil.disk_usage(directory).free
     if most * LEAST_SHARE > free:
         raise UsageError(
-            f"Invalid disk: expected {_gigabytes(most * LEAST_SHARE)} or more free for {task.budget.episodes:,} train "
-            f"episodes of up to {task.environment.max_steps:,} steps, got {_gigabytes(free)} in {directory}. Use "
+            f"Invalid disk: expected {size_text(most * LEAST_SHARE)} or more free for {task.budget.episodes:,} train "
+            f"episodes of up to {task.environment.max_steps:,} steps, got {size_text(free)} in {directory}. Use "
             f"another disk (--runs DIR), fewer episodes (--budget), or no trajectories (--feedback returns)."
         )
 
@@ -48,7 +49,7 @@ def disk_note(task: Task, observation_schema: Mapping[str, Any], directory: Path
     if most <= free:
         return ""
     return (
-        f"This run may need up to {_gigabytes(most)} of disk, and {_gigabytes(free)} are free: its train episodes have "
+        f"This run may need up to {size_text(most)} of disk, and {size_text(free)} are free: its train episodes have "
         f"up to {task.environment.max_steps:,} steps. If the disk fills, the run stops and can be resumed."
     )
 
@@ -93,7 +94,3 @@ def _array_bytes(space: Space) -> int:
 
 ITEM_BYTES = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "int16": 2, "uint16": 2, "float32": 4, "int32": 4}
 """Bytes of an element by dtype; 8 of all others."""
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.1f} GB"

@@ -2,8 +2,8 @@
 
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,6 +19,7 @@ from evopolicygym.core.options import LOCAL
 from evopolicygym.core.rollout import Executor, ExecutorInfo, other_code
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.shortage import shortage_as_error
+from evopolicygym.core.storage import describe_storage
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Memory, Task
 from evopolicygym.core.text import now, shell_word
@@ -105,6 +106,7 @@ def play(
         found = read_directory(config.split_directory, environment.name, environment.id)
         experiment.keep_cases(owner, found, config.split_directory, config.task)
     with ExitStack() as stack:
+        stack.enter_context(_opening(runs))
         stack.callback(_remove_unopened, root)
         paths = RunPaths(root)
         workspace.create_workspace(paths, config.task.films, config.task.policy_packages)
@@ -223,7 +225,8 @@ def _play_to_end(
         if isinstance(error, AgentError | EnvironmentFault | SandboxError | StorageError):
             raise type(error)(f"{error}\n{hint}") from error
         if isinstance(error, OSError):
-            raise StorageError(f"The run was stopped by an error of the system: {error}.\n{hint}") from error
+            problem = describe_storage(error, writer.paths.root) or f"An error of the system stopped the run: {error}"
+            raise StorageError(f"{problem}.\n{hint}") from error
         raise
     return writer.state
 
@@ -361,6 +364,17 @@ def _executor_info(executor: Executor, root: Path) -> ExecutorInfo:
             raise
         shutil.copyfile(log, saved_log)
         raise EnvironmentFault(f"{error}\nIts whole output is kept in {saved_log}.") from error
+
+
+@contextmanager
+def _opening(runs: Path) -> Iterator[None]:
+    """Describe an error of storage that keeps a run from being opened, by the disk: its own directory is gone."""
+    try:
+        yield
+    except OSError as error:
+        if problem := describe_storage(error, runs):
+            raise StorageError(f"No run was opened. {problem}, or use another disk: --runs DIR") from error
+        raise
 
 
 def _remove_unopened(root: Path) -> None:

@@ -262,6 +262,8 @@ class LocalExecutor:
 
     def _startup_error(self, fault: Fault) -> EvoPolicyGymError:
         """Return the error for a worker that could not start, with the environment if its simulator failed."""
+        if fault.blame is Blame.STORAGE:  # the log has only the traceback
+            return fault.error()
         made = f"The environment {self._spec.name!r}{self._of_pack} could not be created: "
         which = made if fault.blame is Blame.SIMULATOR else ""
         return self._explained(replace(fault, message=which + fault.message)).error()
