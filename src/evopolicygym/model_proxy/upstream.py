@@ -16,8 +16,7 @@ class ModelUpstream:
     """The one model server behind a proxy; holds the name of the key's variable, never the key."""
 
     base_url: str
-    """With a named format, the tool's own base URL (``https://api.openai.com/v1``); with ``auto``, the server's root,
-    above ``/v1`` and ``/v1beta``."""
+    """The server's address, with or without ``/v1``, such as ``https://api.openai.com/v1``."""
     key_variable: str = ""
     """The environment variable that holds the real key; empty for a server without keys."""
     wire: ApiFormat = ApiFormat.AUTO
@@ -59,8 +58,14 @@ class ModelUpstream:
 
     @property
     def prefix(self) -> str:
-        """``base_url`` without a trailing slash."""
-        return self.base_url.rstrip("/")
+        """The address that the paths of requests are appended to, without a trailing slash.
+
+        Tools of OpenAI's formats append theirs below ``/v1``; in the others, and with ``auto``, it is in the path.
+        """
+        address = self.base_url.rstrip("/")
+        if self.wire in {ApiFormat.CHAT, ApiFormat.RESPONSES}:
+            return address if urlsplit(address).path else f"{address}/v1"
+        return address.removesuffix("/v1")
 
     def within(self, workspace: Workspace) -> "ModelUpstream":
         """Return a copy with the price and the remaining limits of an agent's turn."""

@@ -70,16 +70,15 @@ def choose_model(
             f"The agent {name!r} needs a model and its server. Example: evopolicygym run TASK --agent {name} "
             f"--model NAME --model-url URL --model-key VARIABLE"
         )
-    parts = urlsplit(upstream.prefix)
+    parts = urlsplit(upstream.base_url.rstrip("/"))
     wire = upstream.wire
     if wire is ApiFormat.AUTO and (parts.hostname or "").endswith("anthropic.com"):
         wire = ApiFormat.MESSAGES
-    elif wire is ApiFormat.AUTO and parts.path.rpartition("/")[2] in {"v1", "openai"}:
+    elif wire is ApiFormat.AUTO and parts.path.rpartition("/")[2] in {"", "v1", "openai"}:
         wire = ApiFormat.CHAT
     if wire not in formats:
         raise UsageError(
             f"Invalid model_wire of the agent {name!r}: expected chat or messages, got {wire.value}, and the address "
             f"doesn't tell. Give --model-wire chat or --model-wire messages."
         )
-    base = upstream.prefix.removesuffix("/v1") if wire is ApiFormat.MESSAGES else upstream.prefix
-    return replace(upstream, base_url=base, wire=wire), config.model
+    return replace(upstream, wire=wire), config.model
