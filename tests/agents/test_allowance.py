@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import evopolicygym
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Allowance
@@ -67,6 +68,8 @@ def test_limit_ends_a_tool(limits: dict[str, float], said: str, model: ScriptedM
     assert (document["outcome"]["score"] is None, document["budget"]["spent"]) == (False, 1)
     assert document["usage"]["generations"] == len(model.asked) == 3
     assert document["usage"]["cost"] == pytest.approx(3 * COST)
+    board = evopolicygym.leaderboard(told.paths.root)
+    assert any("1 by a limit" in note for table in board.tables for note in table.notes)
 
 
 def test_limit_of_turns(model: ScriptedModel, tmp_path: Path) -> None:

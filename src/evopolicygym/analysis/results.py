@@ -12,6 +12,7 @@ from typing import Any
 
 from evopolicygym.core.agent import OUTSIDE, SHELL, Allowance
 from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.event import CloseReason
 from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.options import RUN_OPTIONS, Setting, changed_settings
 from evopolicygym.core.run_summary import RunSummary
@@ -124,6 +125,8 @@ class RunResult:
     """The nonce of a board, from which its cases are derived too; empty without one."""
     revealed: bool = False
     """Whether its cases were revealed before it began."""
+    closed: str | None = None
+    """Why the run took no more submissions (``CloseReason``); None if unknown."""
     record_state: RecordState = RecordState.UNVERIFIED
     """How far the record is to be believed."""
     label: str = field(default="", compare=False)
@@ -211,6 +214,25 @@ def record_notes(runs: Iterable[RunResult]) -> list[str]:
     return [f"Records of runs: {', '.join(f'{count} {state}' for state, count in counts.items())}."]
 
 
+def early_notes(runs: Iterable[RunResult]) -> list[str]:
+    """Return a note on runs that ended with episodes unspent, by entry and by what ended them; empty without any."""
+    ended: dict[str, Counter[str]] = {}
+    for run in runs:
+        if run.closed and run.spent < run.budget:
+            ended.setdefault(run.label or run.agent, Counter())[EARLY.get(run.closed, run.closed)] += 1
+    if not ended:
+        return []
+    texts = (f"{label} ({', '.join(f'{n} {why}' for why, n in counts.items())})" for label, counts in ended.items())
+    return [f"Runs that ended with episodes unspent: {'; '.join(texts)}."]
+
+
+EARLY = {
+    CloseReason.ALLOWANCE_SPENT.value: "by a limit",
+    CloseReason.AGENT_ENDED.value: "as the agent ended",
+    CloseReason.FINISH_ASKED.value: "as the agent asked",
+    CloseReason.SUBMISSIONS_SPENT.value: "after all submissions",
+}
+"""What ended a run early, in words."""
 COLUMNS = {
     "run_id": "run",
     "agent": "harness",
