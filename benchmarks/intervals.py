@@ -1,7 +1,7 @@
-"""How often nominal 95 % intervals contain the truth, and how often equal agents get a verdict or different tiers.
+"""How often nominal 95 % intervals contain the truth.
 
     python benchmarks/intervals.py                     200 tables of each scenario
-    python benchmarks/intervals.py --shapes            by shape of returns, tasks and repeats, with false positives
+    python benchmarks/intervals.py --shapes            by shape of returns, tasks and repeats
 
 All entries are synthetic, so the truth is known. Scenarios differ in what varies: runs, cases that all agents share,
 and a run on a case; returns are normal, or skewed as those of a policy that fails now and then. The truth about an
@@ -24,7 +24,6 @@ from evopolicygym.analysis.ranking.aggregates import aggregates, interquartile_m
 from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
 from evopolicygym.analysis.ranking.known_scale import KnownScale
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
-from evopolicygym.analysis.ranking.noise import noise_floor
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.analysis.ranking.task_scale import KNOWN
@@ -68,8 +67,6 @@ SHAPES = (
 SHAPE_REPEATS = (1, 2, 3, 5, 10)
 SHAPE_TABLES = {16: 40, 1: 120}
 """Tables behind each coverage with --shapes, by the number of tasks."""
-EQUAL_TABLES = {16: 80, 1: 240}
-"""Tables of equal agents behind each share of false positives."""
 BEST_KNOWN = 4.0
 
 
@@ -114,7 +111,7 @@ def main() -> None:
 
 
 def show_shapes() -> None:
-    """Print coverage and false positives in per cent by shape, number of tasks and repeats, as a Markdown table.
+    """Print coverage in per cent by shape, number of tasks and repeats, as a Markdown table.
 
     Each row is printed as soon as it is known: on one quiet core all take about three minutes.
     """
@@ -123,32 +120,11 @@ def show_shapes() -> None:
     for place, (tasks, shape, repeats) in enumerate(cells):
         found = dict(coverage(shape, repeats, SHAPE_TABLES[tasks], 7000 + place, tasks))
         if not names:
-            names = [*found, "false verdicts", "false tiers"]
+            names = [*found]
             print("| tasks | shape | repeats |", " | ".join(names), "|")
             print("|---" * (3 + len(names)) + "|")
-        if repeats > 1:
-            found |= false_positives(shape, repeats, EQUAL_TABLES[tasks], 8000 + place, tasks)
         shares = (str(found.get(name, "-")) for name in names)
         print(f"| {tasks} | {shape.name} | {repeats} |", " | ".join(shares), "|", flush=True)
-
-
-def false_positives(scenario: Scenario, repeats: int, tables: int, seed: int, tasks: int) -> Mapping[str, Share]:
-    """Return the shares of tables of equal agents that tell them apart.
-
-    By ``compare``: any task of the comparison of two agents has a verdict. By tiers: the leaderboard of all has two or
-    more. With one repeat there is neither.
-    """
-    random = np.random.default_rng(seed)
-    verdicts, tiers = [], []
-    truth = {f"task-{task}": {f"agent-{place}": 0.0 for place in range(scenario.agents)} for task in range(tasks)}
-    for _ in range(tables):
-        table = draw_table(scenario, truth, repeats, random)
-        noise = {task: noise_floor([s for e in table.entries if (s := e.cells[task].sample)]) for task in truth}
-        pair = pairing(table, "agent-0", "agent-1", Resampler(2), noise)
-        verdicts.append([any(task.verdict in {"first", "second"} for task in pair.tasks)])
-        standings = leaderboard(table, resampler=Resampler(REPLICATES)).standings
-        tiers.append([max(standing.tier or 0 for standing in standings) > 1])
-    return {"false verdicts": estimate_share(verdicts), "false tiers": estimate_share(tiers)}
 
 
 def coverage(scenario: Scenario, repeats: int, tables: int, seed: int, tasks: int = TASKS) -> Mapping[str, Share]:

@@ -12,13 +12,15 @@ from evopolicygym.analysis.diagnostics import learning_curve
 from evopolicygym.analysis.run_scores import submission_history
 from evopolicygym.core.event import RunClosed
 from evopolicygym.core.run import fold
-from evopolicygym.core.task import BudgetRule, Task
+from evopolicygym.core.task import Anchor, BudgetRule, Task
 from evopolicygym.records.reader import RunRecord
 from fakes import TIME, opening, validated
 
 pytestmark = pytest.mark.made_up
 
 ROUNDING = 1e-12
+SCALE = {"reference_anchor": Anchor(10.0, 0.0, 256)}
+"""What makes 10 the best known score; uniform random scores 0."""
 
 
 @pytest.fixture
@@ -58,59 +60,60 @@ def test_the_learning_curve(record: RunRecord) -> None:
     assert [(one.spent, one.best) for one in curve.points] == [(2, 2.0), (4, 2.0), (5, 2.0), (8, 6.0), (10, 6.0)]
     assert [one.validation_mean for one in curve.points] == [2.0, 1.0, None, 6.0, 2.0]
     assert (curve.baseline, curve.final) == (0.0, 6.0)
-    assert curve.area == pytest.approx((6 * 2 / 6 + 2 * 1) / 10)
-    assert curve.area_to_published is None
-    assert curve.episodes_to == {"50%": 8, "80%": 8, "95%": 8}
+    assert curve.area is curve.final_height is curve.largest_jump is None  # the toy has no best known score
+    assert curve.episodes_to == {"50%": None, "80%": None, "95%": None}
 
 
 def test_episodes_to_a_share_of_the_improvement() -> None:
-    """A share is reached by the first submission that is so good, measured from the anchor."""
-    curve = learning_curve.measure(climbing(5.0, 8.0, 4.0, 9.6, 10.0))
+    """A height is reached by the first submission that is so good, on the known scale."""
+    curve = learning_curve.measure(climbing(5.0, 8.0, 4.0, 9.6, 10.0, **SCALE))
 
     assert curve.episodes_to == {"50%": 2, "80%": 4, "95%": 8}
 
 
+def test_a_run_that_stops_low_has_a_low_area() -> None:
+    """Of two runs that are as quick, one that stops at a third of the other's height has a third of its area."""
+    low, high = (learning_curve.measure(climbing(3 * to, 3 * to, 3 * to, **SCALE)) for to in (1.0, 3.0))
+
+    assert (low.final, low.final_height, high.final_height) == (3.0, 0.3, 0.9)
+    assert low.area == pytest.approx(0.3 * 2 / 3)
+    assert high.area == pytest.approx(0.9 * 2 / 3)
+    assert (low.episodes_to["50%"], high.episodes_to["50%"]) == (None, 2)
+
+
 def test_the_largest_jump_and_the_plateau() -> None:
-    """The largest rise is a share of the whole; a plateau begins with the last gain that is beyond noise."""
+    """The largest rise is a share of the scale; a plateau begins with the last gain that is beyond noise."""
+    curve = learning_curve.measure(climbing(1.0, 8.0, 9.0, **SCALE))
     rises = [[1.0] * 8, [9.0 + case for case in range(8)], [9.1 + case for case in range(8)], [99.0] + [9.0] * 7]
-    curve = learning_curve.measure(by_case(rises, episodes=2, budget=12))
+    flat = learning_curve.measure(by_case(rises, episodes=2, budget=12))
 
-    assert curve.largest_jump == pytest.approx((12.5 - 1) / 20.25)
-    assert (curve.largest_jump_at, curve.last_gain_at, curve.plateau) == (4, 6, 2)
-
-
-def test_a_curve_that_only_falls_has_no_jump() -> None:
-    """Where nothing is better than the baseline, the first candidate is the last gain that is known."""
-    curve = learning_curve.measure(climbing(-1.0, -2.0))
-
-    assert (curve.largest_jump, curve.largest_jump_at, curve.last_gain_at, curve.plateau) == (None, None, 2, 2)
+    assert (curve.largest_jump, curve.largest_jump_at) == (pytest.approx(0.7), 4)
+    assert (flat.last_gain_at, flat.plateau) == (6, 2)
 
 
 def test_without_an_anchor_the_curve_begins_at_its_first_candidate() -> None:
     """Where uniform random is not known, improvement is measured from the first candidate."""
     curve = learning_curve.measure(climbing(2.0, 3.0, 4.0, random_anchor=None))
 
-    assert curve.baseline == 2.0
-    assert curve.area == pytest.approx(2 * 0.5 / 6)
-    assert curve.episodes_to == {"50%": 4, "80%": 6, "95%": 6}
+    assert (curve.baseline, curve.final, curve.area) == (2.0, 4.0, None)
 
 
-def test_the_area_up_to_the_best_published() -> None:
-    """Where an environment has published scores, a second area tells how good the run was besides how quick."""
-    curve = learning_curve.measure(climbing(-292.34375, **ACROBOT))
-
-    assert curve.area == 0.0  # at its end it has no episodes left
+def test_the_area_up_to_the_best_known() -> None:
+    """Heights are on the environment's known scale, of the same game only."""
     spare = climbing(-292.34375, budget=8, **ACROBOT)
-    assert learning_curve.measure(spare).area_to_published == pytest.approx(0.5 * 6 / 8)
-    shorter = climbing(-292.34375, budget=8, **ACROBOT | {"max_steps": 100})
-    assert learning_curve.measure(shorter).area_to_published is None
+    shorter = climbing(-292.34375, budget=8, **ACROBOT | {"max_steps": 100, "reference_anchor": None})
+
+    assert learning_curve.measure(spare).area == pytest.approx(
+        0.75 * (-292.34375 + 499.16) / (499.16 - 59.55), abs=0.01
+    )
+    assert learning_curve.measure(shorter).area is None
 
 
-def test_a_run_that_never_beats_its_baseline_has_no_area() -> None:
+def test_a_run_that_never_beats_random_has_no_area() -> None:
     """Nothing is improved where the best is no better than random."""
-    curve = learning_curve.measure(climbing(-1.0, -2.0))
+    curve = learning_curve.measure(climbing(-1.0, -2.0, **SCALE))
 
-    assert curve.area == 0.0
+    assert (curve.area, curve.final_height, curve.largest_jump) == (0.0, 0.0, 0.0)
     assert set(curve.episodes_to.values()) == {None}
 
 

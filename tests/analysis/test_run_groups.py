@@ -1,11 +1,18 @@
 """Runs in two groups are found where they are, seldom where they aren't, and have an interval that holds."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from evopolicygym.analysis.ranking.bootstrap import Block, Sample
 from evopolicygym.analysis.ranking.run_groups import find_groups
 from evopolicygym.analysis.ranking.score_table import Cell
+from evopolicygym.specs import catalog
+from records_of_runs import changed, real_document, write
+from shell import Shell
+
+pytestmark = pytest.mark.made_up
 
 
 def share_found(draws: np.ndarray) -> float:
@@ -63,3 +70,18 @@ def test_repeats_for_a_quarter_of_the_distance() -> None:
     assert found.repeats_needed == 12
     assert found.interval(0.0).low == pytest.approx(0.00505, abs=1e-4)
     assert found.interval(0.0).high == pytest.approx(0.7164, abs=1e-4)
+
+
+@pytest.mark.parametrize(("repeats", "chance"), [(1, 0.975), (3, 0.708), (10, 0.308)])
+def test_unseen_failures_are_bounded(tmp_path: Path, shell: Shell, repeats: int, chance: float) -> None:
+    """Runs that all went well don't exclude ones that fail: the mean may be so much nearer to uniform random."""
+    document = real_document(tmp_path / "real")
+    for seed in range(repeats):
+        write(tmp_path / "runs", changed(document, "acrobot", "a", [-99.0 - seed / 9, -101.0 - seed / 9], seed))
+    row = next(row for row in shell.json("leaderboard", tmp_path / "runs")["entries"] if row["entry"] == "a")
+    found = row["tasks"]["acrobot"]
+    random = catalog.load("acrobot").random_anchor
+
+    assert random
+    assert found["rare_failures"]["chance"] == pytest.approx(chance, abs=1e-3)
+    assert found["rare_failures"]["low"] <= found["mean"] - chance * (found["mean"] - random.mean) + 0.5

@@ -48,3 +48,11 @@ def test_a_rarely_solved_task_has_a_wide_interval(tmp_path: Path, shell: Shell, 
     assert found["mean"] == pytest.approx(1 / trials)
     assert found["interval"][1] >= stats.beta.ppf(0.975, 2, trials - 1) - 1e-3
     assert found["success_interval"][0] < 1 / trials < found["success_interval"][1]
+
+
+def test_scoring_as_random_does_is_no_win(tmp_path: Path, shell: Shell) -> None:
+    """Where an agent solves nothing, as uniform random, nobody has won the task."""
+    task_score(tmp_path, shell, [0, 0])
+    rows = {row["entry"]: row for row in shell.json("leaderboard", tmp_path / "runs")["entries"]}
+
+    assert (rows["a"]["tasks"]["door_key"]["rank"], rows["a"]["wins"], rows["Uniform random"]["wins"]) == (1, 0, 0)

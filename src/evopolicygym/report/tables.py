@@ -177,7 +177,7 @@ OF_BOARD: Mapping[str, ReportTable] = {
     ),
 }
 _SAY: Mapping[str, str] = {
-    "learning_curve": "How soon each entry improved: area under its curve, episodes to parts of it, its plateau.",
+    "learning_curve": "How soon and how far each entry improved: its final, area, episodes to heights, plateau.",
     "budget": "Where each entry's episodes went: submissions, distinct cases, and what was spent after the selection.",
     "edits": "What each entry changed, the part of each kind that was a real gain, and the paper's rule beside.",
     "topologies": "How many different programs each entry tried, how long it stayed with one, and what it kept.",

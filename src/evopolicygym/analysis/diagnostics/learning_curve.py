@@ -12,15 +12,17 @@ from itertools import pairwise
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
 from evopolicygym.analysis.lineage.lineage import gain
-from evopolicygym.analysis.run_scores import Milestone, Scale, scale_of, submission_history
+from evopolicygym.analysis.ranking.known_scale import KnownScores, known_scale
+from evopolicygym.analysis.run_scores import Milestone, Scale, submission_history
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState
-from evopolicygym.core.score import normalised
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.specs.games import game_of
 
 SHARES = (0.5, 0.8, 0.95)
-"""Parts of the final improvement whose time is reported."""
+"""Heights on the known scale whose time is reported."""
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,14 @@ class LearningCurve:
     """The start of the curve: the random anchor, or the first candidate if no anchor is known."""
     final: float | None
     """The end of the curve; None without a candidate."""
+    final_height: float | None
+    """The final's place on the known scale, clipped to [0, 1]; None if it is not known."""
     area: float | None
-    """The area under (best - baseline) / (final - baseline), clipped to [0, 1]; None without a candidate."""
-    area_to_published: float | None
-    """The area under (best - random) / (best published - random), clipped likewise; None if an end is not known."""
+    """The area under the curve's height on the known scale, clipped to [0, 1]; None if that is not known."""
     episodes_to: Mapping[str, int | None]
-    """Episodes spent until each share of the final improvement; None without an improvement."""
+    """Episodes spent until each height on the known scale; None if it was not reached, or the scale is not known."""
     largest_jump: float | None = None
-    """The largest rise by one submission, as a share of the whole improvement; None if nothing was improved."""
+    """The largest rise by one submission, as a share of the known scale; None if that is not known."""
     largest_jump_at: int | None = None
     """Episodes spent by then."""
     last_gain_at: int | None = None
@@ -77,17 +79,19 @@ def measure(record: RunRecord) -> LearningCurve:
     bests = [point.best for point in points if point.best is not None]
     anchor, final = state.opened.task.environment.random_anchor, bests[-1] if bests else None
     baseline = anchor.mean if anchor else (bests[0] if bests else None)
-    scale = scale_of(state.opened.task.environment)
-    jump, jump_at = _largest_jump(points, baseline, final)
+    environment = state.opened.task.environment
+    known = known_scale(environment.name, game_of(environment), KnownScores.of(environment))
+    scale = Scale(known.low, known.best) if known else None
+    jump, jump_at = _largest_jump(points, scale)
     last_gain_at = _last_gain_at(state, history)
     return LearningCurve(
         points=points,
         budget=state.budget,
         baseline=baseline,
         final=final,
-        area=None if baseline is None or final is None else _area(points, state.budget, Scale(baseline, final)),
-        area_to_published=_area(points, state.budget, scale) if scale and final is not None else None,
-        episodes_to={f"{part:.0%}": _episodes_to_reach(points, baseline, final, part) for part in SHARES},
+        final_height=scale.value(final) if scale and final is not None else None,
+        area=_area(points, state.budget, scale) if scale and final is not None else None,
+        episodes_to={f"{part:.0%}": _episodes_to_reach(points, scale, part) for part in SHARES},
         largest_jump=jump,
         largest_jump_at=jump_at,
         last_gain_at=last_gain_at,
@@ -95,16 +99,15 @@ def measure(record: RunRecord) -> LearningCurve:
     )
 
 
-def _largest_jump(
-    points: Sequence[Point], baseline: float | None, final: float | None
-) -> tuple[float | None, int | None]:
-    """Return the largest rise by one submission, as a share of the whole improvement, and when it was."""
-    if baseline is None or final is None or not 0 < final - baseline < math.inf:
+def _largest_jump(points: Sequence[Point], scale: Scale | None) -> tuple[float | None, int | None]:
+    """Return the largest rise by one submission, as a share of the scale, and when it was."""
+    heights = [(point.best, point.spent) for point in points if point.best is not None]
+    if scale is None or not heights:
         return None, None
-    ends = [(baseline, 0), *((point.best, point.spent) for point in points if point.best is not None)]
-    rises = [(later - max(before, baseline), spent) for (before, _), (later, spent) in pairwise(ends)]
+    ends = [(scale.random, 0), *heights]
+    rises = [(later - max(before, scale.random), spent) for (before, _), (later, spent) in pairwise(ends)]
     rise, spent = max(rises, key=lambda jump: jump[0])
-    return rise / (final - baseline), spent
+    return max(0.0, rise) / (scale.best - scale.random), spent
 
 
 def _last_gain_at(state: RunState, history: Sequence[Milestone]) -> int | None:
@@ -121,21 +124,20 @@ def _last_gain_at(state: RunState, history: Sequence[Milestone]) -> int | None:
     return at
 
 
-def _area(points: Sequence[Point], budget: int, scale: Scale) -> float | None:
+def _area(points: Sequence[Point], budget: int, scale: Scale) -> float:
     """Return the mean height over the budget of the curve, which is 0 until the first candidate."""
-    if not math.isfinite(scale.best) or not math.isfinite(scale.random):
-        return None
     ends = [*(point.spent for point in points[1:]), budget]
-    heights = (0.0 if point.best is None else normalised(point.best, scale.random, scale.best) for point in points)
+    heights = (0.0 if point.best is None else scale.value(point.best) for point in points)
     widths = (end - point.spent for point, end in zip(points, ends, strict=True))
     return math.fsum(height * width for height, width in zip(heights, widths, strict=True)) / budget
 
 
-def _episodes_to_reach(points: Sequence[Point], baseline: float | None, final: float | None, part: float) -> int | None:
-    if baseline is None or final is None or not final > baseline:
+def _episodes_to_reach(points: Sequence[Point], scale: Scale | None, part: float) -> int | None:
+    if scale is None:
         return None
-    due = final if math.isinf(final - baseline) else min(final, baseline + part * (final - baseline))
-    return next(point.spent for point in points if point.best is not None and point.best >= due)
+    return next(
+        (point.spent for point in points if point.best is not None and scale.value(point.best) >= part - ROUNDING), None
+    )
 
 
 def table(curve: LearningCurve) -> Table:
@@ -145,14 +147,15 @@ def table(curve: LearningCurve) -> Table:
 
 
 def summary(curves: Sequence[LearningCurve]) -> Mapping[str, Cell]:
-    """Return means over runs; episodes to a share are averaged over the runs that improved."""
+    """Return means over runs; episodes to a height are averaged over the runs that reached it."""
     return {
+        "final": mean(curve.final for curve in curves),
+        "final height": mean(curve.final_height for curve in curves),
         "area": mean(curve.area for curve in curves),
-        "area to published": mean(curve.area_to_published for curve in curves),
         **{f"episodes to {part:.0%}": mean(curve.episodes_to[f"{part:.0%}"] for curve in curves) for part in SHARES},
         "largest jump": mean(curve.largest_jump for curve in curves),
         "plateau": mean(curve.plateau for curve in curves),
     }
 
 
-DIAGNOSTIC = Diagnostic(measure, table, summary)
+DIAGNOSTIC = Diagnostic(measure, table, summary, in_returns=frozenset({"final"}))

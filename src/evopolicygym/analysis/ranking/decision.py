@@ -1,6 +1,7 @@
 """The one decision whether an agent is better than another: p-values of differences, on a task and over tasks.
 
-``compare``, tiers, ``effects`` and ``headroom`` call it, and ``power`` forecasts it.
+``compare``, tiers, ``effects`` and ``headroom`` call it, and ``power`` forecasts it. Its error rates are measured by
+``benchmarks/verdicts.py``, through these verbs.
 """
 
 import math

@@ -317,10 +317,15 @@ class _LeaderboardBuilder:
             normalised=self._norm_mean(entry, scores, names),
             families=families,
             kinds=kinds,
-            wins=sum(score.rank == 1 for score in scores.values()),
+            wins=sum(score.rank == 1 and self._is_above_random(name, score) for name, score in scores.items()),
             top_2=sum(score.rank in {1, 2} for score in scores.values()),
             success_tasks=self._success_tasks,
         )  # fmt: skip
+
+    def _is_above_random(self, task: str, score: TaskScore) -> bool:
+        """Return whether a score is above uniform random's; where all score as that does, nobody has won."""
+        anchor = self._table.anchor
+        return anchor is None or task not in anchor.cells or score.cell.mean > anchor.cells[task].mean
 
     def _rank_mean(self, entry: Entry, scores: Mapping[str, TaskScore], names: Sequence[str]) -> Score:
         value = fmean(scores[name].rank_score.value for name in names)

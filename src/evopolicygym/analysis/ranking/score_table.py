@@ -24,6 +24,7 @@ from evopolicygym.analysis.ranking.bootstrap import (
     held_out_sample,
     joint_freedom,
     rate_interval,
+    share_interval,
 )
 from evopolicygym.analysis.ranking.comparability import (
     TableFilter,
@@ -78,6 +79,16 @@ class Optimism:
 
 
 @dataclass(frozen=True, slots=True)
+class RareFailures:
+    """Runs that fail as a whole, of which no repeat is one."""
+
+    chance: float
+    """The largest chance of a run to fail that the repeats don't exclude (Clopper and Pearson 1934)."""
+    low: float
+    """The low end of the mean's interval if runs fail so often, and a failing run is as good as uniform random."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """The result of an entry on a task."""
 
@@ -115,6 +126,16 @@ class Cell:
         if self.groups is None:
             return self.sample.interval()
         return self.sample.with_rare(self.groups.interval(self.sample.cases_half_width))
+
+    @property
+    def rare_failures(self) -> RareFailures | None:
+        """What failing runs would cost that are too rare to be among the repeats; None if some were, or may be."""
+        random = next((run.random_anchor.mean for run in self.runs if run.random_anchor), None)
+        if self.sample is None or random is None or self.groups or not self.mean > random:
+            return None
+        chance = share_interval(0.0, len(self.runs)).high
+        low = self.mean - chance * (self.mean - random)
+        return RareFailures(chance, min(low, self.interval.low) if self.interval else low)
 
     @property
     def groups(self) -> RunGroups | None:

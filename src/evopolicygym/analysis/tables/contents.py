@@ -10,7 +10,7 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standi
 from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.run_groups import RunGroups
-from evopolicygym.analysis.ranking.score_table import Entry, Optimism, TaskRow
+from evopolicygym.analysis.ranking.score_table import Entry, Optimism, RareFailures, TaskRow
 from evopolicygym.analysis.results import count_states, states_text
 from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Ends, Number, Table
 from evopolicygym.core.text import decimals
@@ -276,6 +276,10 @@ def _optimism(found: Optimism | None) -> dict[str, Any] | None:
     return {"value": found.value, "standard_error": found.standard_error, "interval": _ends(found.interval)}
 
 
+def _rare_failures(found: RareFailures | None) -> dict[str, float] | None:
+    return None if found is None else {"chance": found.chance, "low": found.low}
+
+
 def _groups(found: RunGroups | None) -> Cell:
     if found is None:
         return None
@@ -369,6 +373,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
                 "interval_covers": score.cell.covers,
                 "selection_optimism": _optimism(score.cell.selection_optimism),
                 "groups": _groups_document(score.cell.groups),
+                "rare_failures": _rare_failures(score.cell.rare_failures),
                 "repeats": len(score.cell.runs),
                 "unscored": score.cell.unscored,
                 "rank": score.rank,
