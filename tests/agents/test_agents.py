@@ -80,7 +80,7 @@ def test_names() -> None:
     assert AGENTS.names() == [
         "acp", "claude_code", "codex", "command", "function", "gemini", "gepa", "inspect_ai", "kimi_code",
         "mini_swe_agent", "neutral", "opencode", "openevolve", "outside", "policy", "qwen", "random", "random_search",
-        "reference", "scripted", "shell", "tuner",
+        "reference", "rewrite", "scripted", "shell", "tuner",
     ]  # fmt: skip
 
 

@@ -171,7 +171,7 @@ def test_a_command_that_ends_its_sandbox(new_run: RunMaker) -> None:
         seen = told(model)
 
     assert seen == [bash_session.LOST, "back\n[exit code 0]"]
-    assert ended.end is AgentEnd.FINISHED
+    assert ended.end is AgentEnd.GAVE_UP
 
 
 def test_calls_that_cannot_be_read(new_run: RunMaker) -> None:
@@ -200,7 +200,7 @@ def test_a_model_that_only_talks(wire: ApiFormat, new_run: RunMaker) -> None:
         replies = [Reply(), Reply(), calling(wire, "true"), Reply(), Reply(text=""), Reply()]
         ended = turn(run, model, *replies, wire=wire, level="none")
 
-    assert (ended.end, len(model.asked)) == (AgentEnd.FINISHED, 6)
+    assert (ended.end, len(model.asked)) == (AgentEnd.GAVE_UP, 6)
     assert "8 episodes" in ended.message
     assert "8 of 8" in transcript(run)[-2]["text"]
 
@@ -210,7 +210,7 @@ def test_a_model_that_only_talks(wire: ApiFormat, new_run: RunMaker) -> None:
     [
         ({}, "m", "--model-url"),
         ({"model_url": "http://a/v1"}, "", "--model NAME"),
-        ({"model_url": "http://a"}, "m", "--model-wire"),
+        ({"model_url": "http://a/other"}, "m", "--model-wire"),
         ({"model_url": "http://a", "model_wire": "gemini"}, "m", "chat.* messages"),
         ({"model_url": "http://a/v1", "model_key": "UNSET"}, "m", "UNSET"),
         ({"model_url": "http://a/v1", "memory_mb": 5}, "m", "memory_mb"),

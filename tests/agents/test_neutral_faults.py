@@ -47,7 +47,7 @@ def test_what_passes_is_tried_again(new_run: RunMaker) -> None:
         ended = turn(new_run(), model, *[reply for fault in PASSING for reply in (fault, fault, ONE)])
         seen = told(model)
 
-    assert (ended.end, seen) == (AgentEnd.FINISHED, ["one\n[exit code 0]"] * len(PASSING))
+    assert (ended.end, seen) == (AgentEnd.GAVE_UP, ["one\n[exit code 0]"] * len(PASSING))
     assert (ended.usage["requests"], ended.usage["failed"]) == (3 * len(PASSING) + 3, 2 * len(PASSING))
 
 

@@ -102,7 +102,6 @@ class ProxyEndpoint:
             disconnect.cancel()
             await asyncio.gather(forwarding, disconnect, return_exceptions=True)
             self._settle(exchange)
-            del self._under_way[id(exchange)]
 
     def waiting_s(self) -> float:
         """Return for how many seconds the oldest request under way has waited; thread-safe.
@@ -158,6 +157,7 @@ class ProxyEndpoint:
         if exchange.settled:
             return
         exchange.settled = True
+        self._under_way.pop(id(exchange), None)
         seconds = time.monotonic() - exchange.started
         meter, call = exchange.meter, exchange.call
         generates = call.kind is RequestKind.GENERATE
