@@ -39,7 +39,7 @@ def test_a_played_suite_has_effects(tmp_path: Path) -> None:
     program = Program(tmp_path / "runs", (*words, "--split", "public", "--jobs", "2"))
     with state_kept_in(tmp_path / "state"):
         code, runs, complaints = program.played()
-    found = evopolicygym.effects(program.directory).effects
+    found = evopolicygym.effects(program.directory, in_returns=True).effects
 
     assert code == 0, complaints
     assert [run["levels"] for run in runs] == [{"budget": 2}, {"budget": 32}]
