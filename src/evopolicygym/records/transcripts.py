@@ -232,6 +232,7 @@ READERS: Mapping[str, Read] = {
     "opencode": read_opencode,
     "openevolve": read_harness,
     "qwen": read_qwen,
+    "rewrite": read_harness,
 }
 """Readers by the agent's name."""
 

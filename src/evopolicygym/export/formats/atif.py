@@ -15,7 +15,7 @@ from evopolicygym.records.transcripts import READERS, UNREADABLE, Transcript, re
 from evopolicygym.version import __version__
 
 VERSION = "ATIF-v1.8"
-OURS = frozenset({"gepa", "neutral", "openevolve"})
+OURS = frozenset({"gepa", "neutral", "openevolve", "rewrite"})
 """Agents whose harness is part of this package; their version is its own."""
 SUFFIX = ".trajectory.json"
 
