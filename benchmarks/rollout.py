@@ -36,6 +36,7 @@ from evopolicygym.rollout.guest import layout
 from evopolicygym.rollout.messages import Play, WorkerConfig
 from evopolicygym.rollout.policy_process import PolicyProcess
 from evopolicygym.rollout.worker import Worker
+from evopolicygym.sandbox import private_copy
 from evopolicygym.specs import catalog
 
 ASKED = {"continuous_car": 0.28, "acrobot": 0.70, "half_cheetah": 0.65, "door_key": 0.88, "car_racing": 0.93}
@@ -286,9 +287,11 @@ def print_parts(spec: EnvironmentSpec, root: Path) -> None:
     taken: dict[str, list[float]] = {label: [] for label, _, _ in PHASES}
     for label, owner, name in PHASES:
         setattr(owner, name, _timed(getattr(owner, name), taken[label]))
+    memory = private_copy.new_directory()
+    shared = memory.directory if memory else None
     for steps in (1, spec.max_steps):
-        played = replace(spec, max_steps=steps)
-        worker = Worker(WorkerConfig(played, Limits(), "bubblewrap", None, root / f"worker-{steps}", 300.0))
+        played, place = replace(spec, max_steps=steps), root / f"worker-{steps}"
+        worker = Worker(WorkerConfig(played, Limits(), "bubblewrap", None, place, 300.0, in_memory=shared))
         schemas = (found := worker.describe()).observation_schema, found.action_schema
         for column in taken.values():
             column.clear()
@@ -302,6 +305,8 @@ def print_parts(spec: EnvironmentSpec, root: Path) -> None:
             print(f"  {label:<28}{min(column) * 1e3:9.2f}")
         print(f"  {'a step, us':<28}{min(taken['play the steps']) / reply.length * 1e6:9.2f}")
         print(f"  {'of it in the policy, us':<28}{min(acting) * 1e6:9.2f}")
+    if memory:
+        memory.close()
     print("a step's parts alone, hot, us")
     for label, part in _step_parts(spec).items():
         print(f"  {label:<28}{min(repeat(part, number=500, repeat=100)) / 500 * 1e6:9.2f}")

@@ -223,7 +223,7 @@ def test_a_failure_is_shown_with_its_traceback(yard: Playground) -> None:
     error = yard.play_one(policy("raise ValueError('wrong turn')")).read("error.txt")
 
     assert "ValueError: wrong turn" in error.splitlines()[0]
-    assert 'File "policy.py"' not in error.splitlines()[1]
+    assert 'policy.py", line ' in error
     assert "raise ValueError('wrong turn')" in error
 
 

@@ -50,7 +50,7 @@ def searched(
 ) -> SearchResult:
     """Search a level for some calls, or for all; one of ``wider_filters`` lets through some besides."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", wider_filters.__file__.rpartition("/")[0])
+        patch.setenv("PYTHONPATH", wider_filters.__file__.rpartition("/")[0], prepend=":")
         program = wider_filters.wider(*calls) if calls else None
         try:
             return search(level, load("cartpole"), program=program, library=library, only=calls or only)
@@ -136,7 +136,10 @@ def test_stray_upper_bits_are_refused(value: int) -> None:
 
 
 needs_overlays = pytest.mark.skipif(bool(why_shared()), reason=why_shared())
-QUICK = (("watches", POLICY, PROGRAM), ("locks", PROGRAM, OUTSIDE), ("times", POLICY, PROGRAM))
+QUICK = (
+    ("watches", POLICY, PROGRAM), ("locks", PROGRAM, OUTSIDE), ("times", POLICY, PROGRAM), ("names", POLICY, POLICY),
+    ("names", POLICY, PROGRAM),
+)  # fmt: skip
 
 
 def channels_of(level: str, *ways: tuple[str, str, str]) -> list[CarrierTrial]:
@@ -147,7 +150,7 @@ def channels_of(level: str, *ways: tuple[str, str, str]) -> list[CarrierTrial]:
 @needs_bubblewrap
 @needs_overlays
 def test_quick_carriers_carry_nothing() -> None:
-    """P70, A26: watches, locks and times carry nothing from one run to another, nor outside."""
+    """P70, A26: watches, locks, times and names carry nothing from one run to another, nor outside."""
     assert channels_of("bubblewrap", *QUICK) == []
 
 
@@ -155,16 +158,16 @@ def test_quick_carriers_carry_nothing() -> None:
 @needs_bubblewrap
 @needs_overlays
 def test_no_carrier_carries_anything() -> None:
-    """P70, A26: pages in memory, watches, locks, leases, times and numbers carry nothing across runs and roles."""
+    """P70, A26: pages, watches, locks, leases, times, numbers and names carry nothing across runs and roles."""
     assert channels_of("bubblewrap", *WAYS) == []
 
 
 @needs_bubblewrap
 @needs_overlays
 def test_shared_files_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were files the machine's own, the search would find them to carry what a policy opens and a program locks."""
-    monkeypatch.setenv("PYTHONPATH", wider_filters.__file__.rpartition("/")[0])
-    ways = [("watches", POLICY, PROGRAM), ("locks", PROGRAM, OUTSIDE)]
+    """Were files the machine's own, the search would find what a policy opens or looks up and a program locks."""
+    monkeypatch.setenv("PYTHONPATH", wider_filters.__file__.rpartition("/")[0], prepend=":")
+    ways = [("watches", POLICY, PROGRAM), ("locks", PROGRAM, OUTSIDE), ("names", POLICY, POLICY)]
     with wider_filters.shared_files():
         channels = channels_of("wider_filters:SharedFiles", *ways)
 

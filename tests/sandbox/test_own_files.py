@@ -146,7 +146,7 @@ def given_back(path: Path) -> None:
 
 @pytest.mark.needs_root
 def test_pages_of_policies_stay_in_memory(tmp_path: Path) -> None:
-    """P70: while a run plays, all that its policies can read is in memory, whether or not one of them read it.
+    """P70: where policies see overlays, all that they can read is in memory while a run plays, read or not.
 
     So a policy that reads leaves no mark there for the next, be it of another role or run.
     """
@@ -154,7 +154,7 @@ def test_pages_of_policies_stay_in_memory(tmp_path: Path) -> None:
     files += [path for path in below(map(Path, standard_library())) if path.stat().st_size]
     for path in files:
         given_back(path)
-    with one_worker("bubblewrap", spec("Plain"), tmp_path) as yard:
+    with one_worker("bubblewrap", spec("Plain"), tmp_path, change="without_room") as yard:
         assert yard.executor.grounds.findings["files"]
         for path in files:
             given_back(path)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 
 from evopolicygym.rollout import policy_monitor, worker
-from evopolicygym.sandbox import cgroup
+from evopolicygym.sandbox import cgroup, private_copy
 from evopolicygym.sandbox.backends import bubblewrap, process
 
 VARIABLE = "CHANGE_OF_THE_WORKER"
@@ -47,9 +47,22 @@ def unconfinable() -> None:
     process.confinement = lambda *given: replace(confinement(*given), limits={"RLIMIT_NONE": 0})
 
 
+def without_room() -> None:
+    """Have too little memory for a copy of what policies see."""
+    private_copy.KEPT_FREE = 1 << 60
+
+
 CHANGES: dict[str, Callable[[], None]] = {
     change.__name__: change
-    for change in (without_filter, without_last_number, without_control_groups, starved, jumping_clock, unconfinable)
+    for change in (
+        without_filter,
+        without_last_number,
+        without_control_groups,
+        starved,
+        jumping_clock,
+        unconfinable,
+        without_room,
+    )
 }
 
 if __name__ == "__main__":

@@ -65,8 +65,9 @@ class Locks(_Wider, SharedFiles):
 
 @contextmanager
 def shared_files() -> Iterator[None]:
-    """Have no overlays in this process."""
+    """Have no copies and no overlays in this process."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bubblewrap, "shared_copy", lambda *_: (None, "a test has none"))
         for module in (bubblewrap, enclosed, view, overlays):
             patch.setattr(module, "why_shared", lambda *_: "a test has none")
         yield

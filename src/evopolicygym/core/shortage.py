@@ -64,6 +64,13 @@ def describe_shortage(shortage: Shortage) -> str:
     )
 
 
+def shortage_error(error: BaseException) -> SandboxError | None:
+    """Return the error of a sandbox for an error that says that the machine ran out of something; else None."""
+    if shortage := shortage_of(error):
+        return SandboxError(f"{describe_shortage(shortage)} ({type(error).__name__}: {error})")
+    return None
+
+
 @contextmanager
 def shortage_as_error() -> Iterator[None]:
     """Raise ``SandboxError`` for an error of the block that says that the machine ran out of something."""

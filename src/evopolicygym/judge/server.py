@@ -27,10 +27,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from evopolicygym.core import regular_file, strict_json
 from evopolicygym.core.agent import JudgeAddress
-from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, SandboxError, StorageError
+from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.score import estimate
-from evopolicygym.core.shortage import describe_shortage, shortage_of
+from evopolicygym.core.shortage import shortage_error
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import printable
@@ -325,8 +325,8 @@ def _application(session: JudgeSession) -> Starlette:
     ]
 
     async def on_error(_: Request, error: Exception) -> Response:
-        if shortage := shortage_of(error):
-            session.fail(SandboxError(f"{describe_shortage(shortage)} ({type(error).__name__}: {error})"))
+        if shortage := shortage_error(error):
+            session.fail(shortage)
             return _stopped()
         if isinstance(error, RequestRefused):
             return _refusal(error)

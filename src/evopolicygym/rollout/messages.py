@@ -16,7 +16,7 @@ from evopolicygym.core.errors import (
 )
 from evopolicygym.core.interface import InterfaceDraw
 from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
-from evopolicygym.core.shortage import describe_shortage, shortage_of
+from evopolicygym.core.shortage import shortage_error
 from evopolicygym.core.storage import describe_storage, storage_number
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
@@ -47,6 +47,8 @@ class WorkerConfig:
     """The executor's findings on the worker's machine."""
     interface: InterfaceDraw | None = None
     """The key and level from which the interface is drawn; None for the standard interface."""
+    in_memory: Path | None = None
+    """The executor's directory in memory, for a copy of what policies see; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +141,8 @@ def fault_of(error: Exception) -> Fault:
             return Fault(str(error), Blame.USAGE)
         case EvoPolicyGymError():
             return Fault(str(error))
-        case _ if shortage := shortage_of(error):
-            return Fault(f"{describe_shortage(shortage)} ({type(error).__name__}: {error})", Blame.SANDBOX)
+        case _ if shortage := shortage_error(error):
+            return Fault(str(shortage), Blame.SANDBOX)
         case OSError() if storage_number(error):
             place = Path(error.filename or Path.cwd())
             return Fault(f"Something could not be written. {describe_storage(error, place.absolute())}.", Blame.STORAGE)

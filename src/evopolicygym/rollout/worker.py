@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,7 +28,7 @@ from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ign
 from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, create_worker_dir, install_checkpoint, uses_scipy
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.sandbox.limits import bound_memory
-from evopolicygym.sandbox.overlays import remove_layers
+from evopolicygym.sandbox.overlays import remove_layers, remove_once_abandoned
 
 
 class Worker:
@@ -37,7 +38,7 @@ class Worker:
         self._config = config
         self._watchdog = Watchdog(config.hang_s)
         self._chosen = choose(config.isolation)
-        self._worker_dir = create_worker_dir(config.root, config.limits, config.library)
+        self._worker_dir = create_worker_dir(config.root, config.limits, config.library, config.in_memory)
         self._zygotes: dict[tuple[str, ...], Zygote] = {}
         self._zygote = self._zygote_for(LIGHT)
         """The zygote of the current checkpoint's policies."""
@@ -67,6 +68,7 @@ class Worker:
         gc.freeze()  # so that the collection after each episode visits only objects of that episode
         findings = {
             **self._chosen.findings,
+            **self._zygote.findings,
             **self._config.findings,
             **arithmetic.findings(),
             "addresses": self._zygote.addresses,
@@ -92,20 +94,26 @@ class Worker:
         self._watchdog.reset()
         try:
             self._install(request.checkpoint)
-            match request:
-                case Load():
-                    return self._load(request)
-                case Check():
-                    return self._check(request)
-                case Play():
-                    return self._play(request)
+            reply = self._reply_to(request)
+            self._zygote.need_files()
         except Exception as error:  # noqa: BLE001 - whatever a simulator raises
             with suppress(OSError):  # the log may be on a full disk
                 traceback.print_exc()
             return fault_of(error)
+        else:
+            return reply
         finally:
             gc.collect()  # simulators leave reference cycles, of megabytes if they render
             self._watchdog.disarm()
+
+    def _reply_to(self, request: Request) -> Reply:
+        match request:
+            case Load():
+                return self._load(request)
+            case Check():
+                return self._check(request)
+            case Play():
+                return self._play(request)
 
     def close(self) -> None:
         """Kill the sandboxes."""
@@ -157,8 +165,11 @@ def main(descriptor: int) -> None:
     ignore_broken_pipes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(descriptor)
-    threading.Thread(target=_exit_on_hangup, args=(descriptor,), daemon=True).start()
+    executors = list[Path]()
+    ending = threading.Thread(target=_exit_on_hangup, args=(descriptor, executors), daemon=True)
+    ending.start()
     config: WorkerConfig = connection.recv()
+    executors += filter(None, [config.in_memory])
     if config.core is not None:
         os.sched_setaffinity(0, {config.core})
     if config.spec.pack:
@@ -167,14 +178,14 @@ def main(descriptor: int) -> None:
     directory = config.root.with_name(f"{config.root.name}-directory")
     directory.mkdir(exist_ok=True)
     os.chdir(directory)  # one of its own, as some simulators fail where another has made its files
-    worker = None
+    worker, hung_up = None, False
     try:
         worker = Worker(config)
         connection.send(worker.describe())
         while (request := connection.recv()) is not None:
             connection.send(worker.answer(request))
     except EOFError:
-        pass
+        hung_up = True
     except Exception as error:  # noqa: BLE001 - sent to the executor, which raises it
         if not isinstance(error, UsageError | SandboxError):  # whose messages are enough
             traceback.print_exc()
@@ -182,14 +193,21 @@ def main(descriptor: int) -> None:
     finally:
         if worker:
             worker.close()
+    if hung_up:
+        ending.join()
 
 
-def _exit_on_hangup(descriptor: int) -> None:
-    """Exit when the executor closes the connection, even during an episode; the sandboxes end with this process."""
+def _exit_on_hangup(descriptor: int, executors: Sequence[Path]) -> None:
+    """Exit when the executor closes the connection, even during an episode; the sandboxes end with this process.
+
+    If the executor was killed, its directories in memory are removed.
+    """
     poll = select.poll()
     poll.register(descriptor, 0)
     poll.poll()
     remove_layers()
+    for directory in executors:
+        remove_once_abandoned(directory)
     os._exit(0)
 
 

@@ -33,6 +33,7 @@ from evopolicygym.rollout.guest.zygote import (
 )
 from evopolicygym.sandbox.base import Backend, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.host import PolicyLibrary
+from evopolicygym.sandbox.private_copy import need_copy
 
 LIGHT = ("numpy.random",)
 """Modules that every zygote loads besides numpy, since numpy imports them lazily."""
@@ -59,9 +60,11 @@ class Child:
     """A pidfd: a signal to it never hits another process."""
 
 
-def create_worker_dir(root: Path, limits: Limits, library: PolicyLibrary) -> WorkerDirectory:
+def create_worker_dir(
+    root: Path, limits: Limits, library: PolicyLibrary, in_memory: Path | None = None
+) -> WorkerDirectory:
     """Create a worker's directory: the guest's code, links to packages and an empty directory for the checkpoint."""
-    worker_dir = WorkerDirectory(root, library, limits)
+    worker_dir = WorkerDirectory(root, library, limits, in_memory)
     guest = worker_dir.runtime / "guest"
     for place in (guest, worker_dir.packages, worker_dir.policy):
         place.mkdir(parents=True)
@@ -136,6 +139,16 @@ class Zygote:
     def policy_path(self) -> str:
         """The policy's import root, as its process sees it."""
         return self._view.policy_path
+
+    @property
+    def findings(self) -> Mapping[str, str]:
+        """Findings on its sandbox."""
+        return self._view.findings
+
+    def need_files(self) -> None:
+        """Raise ``SandboxError`` if files that its policies see are gone."""
+        if self._view.copy is not None:
+            need_copy(self._view.copy)
 
     def fork(self, setup: Mapping[str, Any], descriptors: Sequence[int]) -> Child:
         """Fork a policy process with ``setup`` (``guest.episode.run_policy``); restart the zygote if it has died."""

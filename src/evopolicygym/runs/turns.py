@@ -18,7 +18,7 @@ from evopolicygym.core.agent import Agent, AgentEnd, Allowance, Turn, Workspace,
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, RecordError, SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.run import RunState
-from evopolicygym.core.shortage import describe_shortage, shortage_of
+from evopolicygym.core.shortage import shortage_error
 from evopolicygym.core.task import Memory
 from evopolicygym.core.text import well_formed
 from evopolicygym.environments.versions import places_of, simulators_of
@@ -238,8 +238,8 @@ def _run_agent(future: "Future[Turn]", agent: Agent, workspace: Workspace, serve
     except SandboxError as error:
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
-        if shortage := shortage_of(error):  # the machine's failure
-            future.set_exception(SandboxError(f"{describe_shortage(shortage)} ({type(error).__name__}: {error})"))
+        if shortage := shortage_error(error):  # the machine's failure
+            future.set_exception(shortage)
         elif isinstance(error, AgentError | UsageError):  # its processes may be alive, so no hidden case may be played
             future.set_exception(error)
         else:

@@ -77,6 +77,8 @@ class WorkerDirectory:
     """It contains the guest's code, links to the library, and the checkpoint that plays."""
     library: PolicyLibrary
     limits: Limits
+    in_memory: Path | None = None
+    """A directory in memory that all workers of a run have, for a copy of what policies see; None: there is none."""
 
     @property
     def runtime(self) -> Path:
@@ -124,6 +126,10 @@ class ZygoteView:
     """Whether it copies each checkpoint into memory at ``policy_path``; file numbers then don't count checkpoints."""
     layers: Layers | None = None
     """Layers of its overlays, to be removed when it has ended."""
+    copy: Path | None = None
+    """The copy of the machine's files that it sees; None: it sees others."""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """Findings on this sandbox, which replace the backend's of these names."""
 
 
 class Backend(Protocol):

@@ -86,6 +86,18 @@ def clear(makers: Iterable[int], patience_s: float) -> None:
                     _remove(directory, deadline)
 
 
+def available_memory() -> int:
+    """Return the bytes of memory that this process can still get, by the machine and by its control groups."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    free = [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
+    for group in _own_groups():
+        with suppress(OSError, ValueError):  # the uppermost group has no limit, another may have "max"
+            limit, used = (int((group / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
+            counts = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+            free.append(limit - used + int(counts["file"]) - int(counts["shmem"]))
+    return min(free)
+
+
 def _remove(directory: Path, deadline: float) -> None:
     while True:
         try:
@@ -136,17 +148,21 @@ def _parent(controllers: tuple[str, ...]) -> Path | None:
 
 def _candidates(controllers: tuple[str, ...]) -> Iterator[Path]:
     """Yield the groups, from this process's group upwards, whose children get the controllers."""
+    for directory in _own_groups():
+        control = directory / "cgroup.subtree_control"
+        given = set(control.read_text(encoding="utf-8").split()) if control.is_file() else set()
+        if given >= set(controllers) and os.access(directory, os.W_OK):
+            yield directory
+
+
+def _own_groups() -> Iterator[Path]:
+    """Yield this process's group, and those above it."""
     membership = [line.split(":", 2) for line in MEMBERSHIP.read_text(encoding="utf-8").splitlines()]
     own = next((path for number, _, path in membership if number == "0"), None)
     for line in MOUNTS.read_text(encoding="utf-8").splitlines():
         mount = line.split()
-        if mount[mount.index("-") + 1] != "cgroup2" or own is None:
-            continue
-        for directory in _upwards(mount, own):
-            control = directory / "cgroup.subtree_control"
-            given = set(control.read_text(encoding="utf-8").split()) if control.is_file() else set()
-            if given >= set(controllers) and os.access(directory, os.W_OK):
-                yield directory
+        if mount[mount.index("-") + 1] == "cgroup2" and own is not None:
+            yield from _upwards(mount, own)
 
 
 def _can_be_joined(parent: Path) -> bool:

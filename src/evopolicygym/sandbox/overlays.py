@@ -22,6 +22,7 @@ from contextlib import closing, suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from time import monotonic, sleep
 
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.bwrap import bwrap, namespaces, sandbox_user
@@ -30,6 +31,8 @@ DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "ur
 PLACES = ("/dev/shm", "/tmp")  # noqa: S108 - a private directory is made in it
 """Directories for layers, in order of preference."""
 PREFIX = "evopolicygym-layers-"
+ENDING_S = 0.2
+"""Seconds in which a process that was killed has closed its files; a closed connection is seen before its locks are."""
 _open_layers = set["Layers"]()
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
@@ -44,10 +47,10 @@ _mapped_bytes = dict[tuple[int, int], int]()
 class Layers:
     """A new directory for layers; raises ``OSError`` if no file system here supports them."""
 
-    def __init__(self) -> None:
-        """Create the directory, and remove those of killed processes."""
+    def __init__(self, place: str = "") -> None:
+        """Create the directory, in one of ``PLACES`` or the best of them, and remove those of killed processes."""
         remove_abandoned_layers()
-        place = best_place()
+        place = place or best_place()
         if not _usability(place):
             raise OSError(f"files can be hidden in none of {', '.join(PLACES)}")
         self.directory = Path()
@@ -92,6 +95,14 @@ def remove_abandoned_layers() -> None:
                 continue
             shutil.rmtree(directory, ignore_errors=True)
             os.close(lock)
+
+
+def remove_once_abandoned(directory: Path) -> None:
+    """Remove layers whose process has ended, or is just ending; those of one that lives on stay."""
+    deadline = monotonic() + ENDING_S
+    while directory.exists() and monotonic() < deadline:
+        remove_abandoned_layers()
+        sleep(ENDING_S / 40)
 
 
 def _layers_in(place: str) -> Iterator[Path]:
@@ -208,8 +219,13 @@ def files_finding(pages: str, shared: Iterable[str]) -> str:
     """Return the finding on a sandbox's files: whether they are private, their pages, and which ones are shared."""
     if why := why_shared():
         return f"the machine's, with what else is kept of them: {why}"
-    names = ", ".join(shared)
-    return f"an overlay of each sandbox's own, {pages}{'; of the machine: ' * bool(names)}{names}"
+    return f"an overlay of each sandbox's own, {pages}{name_shared(shared)}"
+
+
+def name_shared(names: Iterable[str]) -> str:
+    """Return the end of a finding on files, which names those that are the machine's."""
+    listed = ", ".join(names)
+    return f"; of the machine: {listed}" if listed else ""
 
 
 def bound_in(words: Sequence[str], own: Collection[Path]) -> list[str]:

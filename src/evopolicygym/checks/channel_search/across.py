@@ -1,9 +1,9 @@
 """A search for channels between runs: what a hidden policy or an agent's program does, others must not notice.
 
 Sender and reader are each a policy or a program of different runs; the reader may also be a process outside. Carriers
-are states of the machine's files besides their contents: pages in memory, watches, locks, leases, times, numbers. Each
-file carries a random bit (``carry.py``). A trial in which only zeros are sent measures noise. Processor caches and load
-are not tried.
+are states of the machine's files besides their contents: pages in memory, watches, locks, leases, times, numbers, and
+names that were looked up. Each file carries a random bit (``carry.py``). A trial in which only zeros are sent measures
+noise. Processor caches and load are not tried.
 """
 
 import json
@@ -15,6 +15,7 @@ from importlib.resources import files
 from math import log2
 from pathlib import Path
 from random import Random
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 from time import monotonic
 
@@ -37,7 +38,7 @@ WAYS = (
     ("pages, timed", POLICY, PROGRAM), ("pages, timed", POLICY, POLICY), ("pages, asked", POLICY, PROGRAM),
     ("watches", POLICY, PROGRAM), ("watches", PROGRAM, PROGRAM), ("locks", PROGRAM, PROGRAM),
     ("locks", PROGRAM, OUTSIDE), ("leases", PROGRAM, OUTSIDE), ("times", POLICY, PROGRAM), ("times", PROGRAM, PROGRAM),
-    ("numbers", PROGRAM, PROGRAM),
+    ("numbers", PROGRAM, PROGRAM), ("names", POLICY, POLICY), ("names", POLICY, PROGRAM),
 )  # fmt: skip
 """Carrier, sender and reader of each trial."""
 POLICY_SOURCE = """
@@ -47,9 +48,9 @@ class Policy:
         with open("plan.json") as file:
             plan = json.load(file)
         if plan["bits"] is None:
-            print(json.dumps(carry.read(plan["carrier"], plan["count"])))
+            print(json.dumps(carry.read(plan["carrier"], plan["count"], trial=plan["trial"])))
         else:
-            carry.send(plan["carrier"], plan["bits"])
+            carry.send(plan["carrier"], plan["bits"], plan["trial"])
     def reset(self, episode_index):
         pass
     def act(self, obs):
@@ -59,12 +60,13 @@ PROGRAM_SOURCE = """
 import json, os, sys, time
 import carry
 plan = json.loads(sys.argv[1])
-kept = carry.send(plan["carrier"], plan["bits"]) if plan["bits"] is not None else carry.watch(plan["count"])
+send = plan["bits"] is not None
+kept = carry.send(plan["carrier"], plan["bits"], plan["trial"]) if send else carry.watch(plan["count"])
 open("system/ready", "w").close()
 while not os.path.exists("system/go"):
     time.sleep(0.01)
-if plan["bits"] is None:
-    print(json.dumps(carry.read(plan["carrier"], plan["count"], kept)), flush=True)
+if not send:
+    print(json.dumps(carry.read(plan["carrier"], plan["count"], kept, plan["trial"])), flush=True)
 """
 GRACE_S = 0.0
 
@@ -134,14 +136,14 @@ class _PolicyPlayer:
         with LocalExecutor(config) as executor:
             yield cls(spec, root, executor)
 
-    def play(self, carrier: str, bits: Sequence[int] | None) -> list[int]:
+    def play(self, carrier: str, bits: Sequence[int] | None, trial: str) -> list[int]:
         """Play a policy that sends ``bits``, or reads if they are None; return what it read."""
         self._count += 1
         checkpoint = self.root / f"checkpoint-{self._count}"
         checkpoint.mkdir()
         (checkpoint / "policy.py").write_text(POLICY_SOURCE, encoding="utf-8")
         (checkpoint / "carry.py").write_text(_script(), encoding="utf-8")
-        plan = {"carrier": carrier, "bits": bits, "count": BITS}
+        plan = {"carrier": carrier, "bits": bits, "count": BITS, "trial": trial}
         (checkpoint / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
         info, directory = self.executor.grounds, self.root / f"episode-{self._count}"
         schemas = info.observation_schema, info.action_schema
@@ -165,18 +167,21 @@ class _Link:
     carrier: str
     sender: str
     reader: str
+    _trial: str = ""
+    """Part of the names that are looked up, new in each trial."""
 
     def transmit(self, bits: Sequence[int]) -> tuple[list[int], float]:
         """Send bits; return how each value that was read changed, and the time that it took in seconds."""
         for path in carry.files(BITS):
             with Path(path).open("rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # drops their pages from memory
+        self._trial = token_hex(4)
         before = self._read() if self.carrier in {"times", "numbers"} else [0] * BITS
         start = monotonic()
         with ExitStack() as stack:
             watcher = stack.enter_context(self._program(None)) if self.carrier == "watches" else None
             if self.sender == POLICY:
-                self.senders.play(self.carrier, bits)
+                self.senders.play(self.carrier, bits, self._trial)
             else:
                 stack.enter_context(self._program(bits))
             values = watcher.result() if watcher else self._read()
@@ -184,7 +189,7 @@ class _Link:
 
     def _read(self) -> list[int]:
         if self.reader == POLICY:
-            return self.readers.play(self.carrier, None)
+            return self.readers.play(self.carrier, None, self._trial)
         if self.reader == OUTSIDE:
             return list(carry.read(self.carrier, BITS))
         with self._program(None) as program:
@@ -196,7 +201,7 @@ class _Link:
             workspace = Path(directory, "workspace")
             (workspace / SYSTEM).mkdir(parents=True)
             (workspace / "carry.py").write_text(_script(), encoding="utf-8")
-            plan = json.dumps({"carrier": self.carrier, "bits": bits, "count": BITS})
+            plan = json.dumps({"carrier": self.carrier, "bits": bits, "count": BITS, "trial": self._trial})
             script = "import sys\nsys.path.insert(0, '/workspace')\n" + PROGRAM_SOURCE
             sandbox = program_sandbox(self.level)
             command = (sandbox.python, "-B", "-c", script, plan)

@@ -1,7 +1,8 @@
 """Sends bits by a carrier, or reads them, in a policy or an agent's program; it runs alone in a sandbox.
 
 Each bit has a file of the standard library that nothing else reads. ``send`` uses the carrier on the files of ones;
-``read`` returns a number for each file.
+``read`` returns a number for each file. The carrier "names" uses names beside these files that don't exist: to look one
+up once is to have sent it, so each trial has names of its own, and each bit some, since each can be timed once.
 """
 
 import ctypes
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 F_SETLEASE, OPENED = 1024, 0x20
+NAMES = 9
 NOT_WATCHED = -1, list[int]()
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -25,11 +27,19 @@ def files(count: int) -> list[str]:
     return [f"{folder}/{name}" for name in names if name.endswith(".py")][:count]
 
 
-def send(carrier: str, bits: list[int]) -> list[int]:
+def names(path: str, trial: str) -> list[str]:
+    """Return names beside a file that don't exist, of a trial's own."""
+    return [f"{path}-{trial}-{number}" for number in range(NAMES)]
+
+
+def send(carrier: str, bits: list[int], trial: str = "") -> list[int]:
     """Send bits; return descriptors that must stay open until they are read."""
     descriptors = list[int]()
     for path, bit in zip(files(len(bits)), bits, strict=True):
-        if bit:
+        if bit and carrier == "names":
+            for name in names(path, trial):
+                os.path.lexists(name)
+        elif bit:
             file = os.open(path, os.O_RDONLY)
             if carrier == "locks":
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -48,10 +58,12 @@ def watch(count: int) -> tuple[int, list[int]]:
     return watching, [LIBC.inotify_add_watch(watching, path.encode(), OPENED) for path in files(count)]
 
 
-def read(carrier: str, count: int, watched: tuple[int, list[int]] = NOT_WATCHED) -> list[int]:
+def read(carrier: str, count: int, watched: tuple[int, list[int]] = NOT_WATCHED, trial: str = "") -> list[int]:
     """Return a number for each file, which is larger, or has changed, if a one was sent."""
     if carrier == "watches":
         return _read_watches(*watched)
+    if carrier == "names":
+        return [_time_lookups(names(path, trial)) for path in files(count)]
     return [_READERS[carrier](path) for path in files(count)]
 
 
@@ -74,6 +86,15 @@ def _time_read(path: str) -> int:
     duration = time.perf_counter_ns() - start
     os.close(file)
     return -duration
+
+
+def _time_lookups(paths: list[str]) -> int:
+    durations = list[int]()
+    for path in paths:
+        start = time.perf_counter_ns()
+        os.path.lexists(path)
+        durations.append(time.perf_counter_ns() - start)
+    return -sorted(durations)[len(durations) // 2]
 
 
 def _is_in_memory(path: str) -> int:

@@ -28,9 +28,9 @@ from evopolicygym.rollout.executor import Claim, ExecutorConfig, claim
 from evopolicygym.rollout.messages import Blame, Check, Fault, Load, Play, Reply, WorkerConfig
 from evopolicygym.rollout.policy_monitor import HANG_S
 from evopolicygym.rollout.worker_process import WorkerProcess, simulator_sandbox, start_worker, truncate_log
-from evopolicygym.sandbox import cgroup
+from evopolicygym.sandbox import cgroup, private_copy
 from evopolicygym.sandbox.bwrap import PACK_FINDING, bwrap_search_path
-from evopolicygym.sandbox.overlays import remove_abandoned_layers
+from evopolicygym.sandbox.overlays import Layers, remove_abandoned_layers
 from evopolicygym.sandbox.packages import policy_library, versions_of
 from evopolicygym.sandbox.program.started import kill_marked
 
@@ -83,6 +83,8 @@ class LocalExecutor:
         """The process IDs of all workers that were started."""
         self._claims: list[Claim] = []
         self._seats: list[WorkerSeat] = []
+        self._in_memory: Layers | None = None
+        """A directory in memory for the workers' copy of what policies see; None if none can be made here."""
         try:
             self._open(config, cores)
         except BaseException:
@@ -103,11 +105,13 @@ class LocalExecutor:
         walls = {PACK_FINDING: self._walls.finding} if self._walls else {}
         packages = config.policy_packages
         shared = policy_library(packages), versions_of(packages), walls
+        self._in_memory = private_copy.new_directory()
         for place in range(count):
             core, root = usable[place] if count <= len(usable) else None, self._scratch / f"worker-{place}"
             worker = WorkerConfig(
                 *(config.spec, config.limits, config.isolation, core, root, HANG_S, config.pinned, *shared),
                 interface=config.interface,
+                in_memory=self._in_memory.directory if self._in_memory else None,
             )
             self._seats.append(self._start(worker))
 
@@ -180,6 +184,8 @@ class LocalExecutor:
     def close(self) -> None:
         """Stop all workers and remove what they wrote."""
         self._closed = True
+        if self._in_memory:
+            self._in_memory.close()  # before workers end, which wait to see whether it is abandoned
         for seat in self._seats:
             self._stop(seat)
         cgroup.clear(self._workers, CLEANUP_S)

@@ -59,11 +59,14 @@ from evopolicygym.sandbox.overlays import (
     Overlays,
     files_finding,
     keep_in_memory,
+    name_shared,
     own_devices,
     pages_finding,
     why_shared,
 )
 from evopolicygym.sandbox.packages import policy_library
+from evopolicygym.sandbox.private_copy import Source, shared_copy
+from evopolicygym.sandbox.private_copy import pages_finding as copy_finding
 from evopolicygym.sandbox.program.enclosed import EnclosedPrograms
 from evopolicygym.sandbox.seccomp import seccomp_finding, signals_finding
 from evopolicygym.sandbox.user_namespaces import why_no_sandbox
@@ -98,7 +101,7 @@ class Backend:
             "process numbers": numbers,
             "checkpoint": f"its files' numbers {'count the checkpoints' if why else 'are the same in every episode'}",
             "user": users_finding(),
-            "files": files_finding(pages_finding(), () if own_devices() else DEVICES),
+            "files": files_finding(pages_finding(), _machines_devices()),
             "seccomp": seccomp_finding(),
             "signals": signals_finding(),
             "threads": threads_finding(_counted_by()),
@@ -109,19 +112,26 @@ class Backend:
         """Start a zygote in new namespaces."""
         if sandbox_user(ground.root) is not None and (closed := unreadable(ground.library)):
             raise SandboxError(f"The sandbox's user can't read {closed}: {closed_hint(closed)}.")
+        copy, why_none = shared_copy(ground.in_memory, copied_files(ground))
         layers = None if why_shared() else Layers()
         try:
-            return self._zygote_in(ground, layers, control, environment)
+            view = self._zygote_in(ground, copy, layers, control, environment)
         except BaseException:
             if layers is not None:
                 layers.close()
             raise
+        return replace(view, copy=copy, findings={"files": _files_finding(copy, why_none)})
 
     def _zygote_in(
-        self, ground: WorkerDirectory, layers: Layers | None, control: int, environment: Mapping[str, str]
+        self,
+        ground: WorkerDirectory,
+        copy: Path | None,
+        layers: Layers | None,
+        control: int,
+        environment: Mapping[str, str],
     ) -> ZygoteView:
         copies = not _why_numbers_count(bwrap())
-        words = [*policy_view(ground, layers, shows_checkpoint=not copies)]
+        words = [*policy_view(ground, copy, layers, shows_checkpoint=not copies)]
         for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
             words += ["--setenv", name, value]
         group = cgroup.make(THREADS) if _counted_by() == GROUP else None
@@ -131,8 +141,8 @@ class Backend:
             with _last_number() as last:
                 arguments = [*PYTHON_FLAGS, "-m", "guest.isolated_zygote", str(control), str(last)]
                 process = _start(ground, [*words, *OWN_PID_NAMESPACE], arguments, group, control, last)
-        if layers is not None:
-            keep_in_memory(visible_files(ground.library))  # while the zygote starts
+        if layers is not None and copy is None:
+            keep_in_memory(source for _, source in copied_files(ground))  # while the zygote starts
         readable = ("/usr", "/lib", "/lib64", POLICY, *DEVICES)
         rules = confinement(ground.limits, readable)
         if counts_by_namespace():
@@ -235,32 +245,63 @@ def _this_python() -> Iterator[str]:
     yield from links()
 
 
-def policy_view(ground: WorkerDirectory, layers: Layers | None, *, shows_checkpoint: bool) -> Iterator[str]:
-    """Yield bwrap's arguments for a zygote's files, which are private if there are layers.
+def policy_view(
+    ground: WorkerDirectory, copy: Path | None, layers: Layers | None, *, shows_checkpoint: bool
+) -> Iterator[str]:
+    """Yield bwrap's arguments for a zygote's files: the run's copy of them, else overlays if there are layers.
 
     Without ``shows_checkpoint``, the zygote copies the checkpoint itself.
     """
     checkpoint = ("--ro-bind", str(ground.policy), POLICY) if shows_checkpoint else ("--dir", POLICY)
-    if layers is None:
+    if copy is None and layers is None:
         yield from _shared_view(ground, checkpoint)
         return
-    overlays = Overlays(layers)
-    yield from _own_machine(overlays, ground.library)
-    for name, path in ground.library.paths.items():
-        yield from overlays.show(str(path), f"{PACKAGES}/{name}")
-    yield from ("--ro-bind", str(ground.runtime), RUNTIME)
+    overlays = Overlays(layers) if layers else None
+    if copy is not None:
+        for entry in sorted(copy.iterdir()):
+            yield from ("--ro-bind", str(entry), f"/{entry.name}")
+        yield from links(symbolic_only=True)
+    elif overlays:
+        yield from _own_machine(overlays, ground.library)
+        for name, path in ground.library.paths.items():
+            yield from overlays.show(str(path), f"{PACKAGES}/{name}")
+        yield from ("--ro-bind", str(ground.runtime), RUNTIME)
     yield from checkpoint
-    yield from overlays.devices([Path(device).name for device in DEVICES])
+    yield from overlays.devices([Path(device).name for device in DEVICES]) if overlays else _devices()
     yield from ("--remount-ro", "/", "--chdir", POLICY)
 
 
-def visible_files(library: PolicyLibrary) -> Iterator[str]:
-    """Yield the files and directories of the machine that policies can read."""
-    yield from (str(path) for path in library.paths.values())
-    yield from library.python.standard_library
-    names = _needed_by(library.python, tuple(library.paths.values()))
+def copied_files(ground: WorkerDirectory) -> Iterator[Source]:
+    """Yield where policies see a file or directory of the machine, and where it lies: all that they may open."""
+    library, python = ground.library, ground.library.python
+    names = _needed_by(python, tuple(library.paths.values()))
     for root in library_directories():
-        yield from (path for name in names if os.path.isfile(path := f"{root}/{name}"))  # noqa: PTH113 - as text
+        yield from ((path, path) for name in sorted(names) if os.path.isfile(path := f"{root}/{name}"))  # noqa: PTH113
+    yield from ((_library_path(Path(path).name), path) for path in python.bundled_libraries)
+    yield PYTHON, python.program
+    bytecode = dict.fromkeys(f"{Path(entry).parent}/__pycache__" for entry in python.standard_library)
+    for entry in (*python.standard_library, *bytecode):
+        yield f"{_standard_library(python)}/{Path(entry).name}", entry
+    yield from ((f"{PACKAGES}/{name}", str(path)) for name, path in library.paths.items())
+    yield RUNTIME, str(ground.runtime)
+
+
+def _files_finding(copy: Path | None, why_none: str) -> str:
+    """Return the finding on a policy's files, given the run's copy of them or why there is none."""
+    if copy is None:
+        why = f"; what names a policy looks up can be noticed later, as there is no copy in memory: {why_none}"
+        return files_finding(pages_finding() + why, _machines_devices())
+    return f"a copy of each run's own, {copy_finding()}{name_shared(_machines_devices())}"
+
+
+def _devices() -> Iterator[str]:
+    """Yield bwrap's arguments for the machine's device files."""
+    return (word for device in DEVICES for word in ("--dev-bind", device, device))
+
+
+def _machines_devices() -> tuple[str, ...]:
+    """Return the device files that are the machine's, as sandboxes can have none of their own."""
+    return DEVICES if why_shared() or not own_devices() else ()
 
 
 def _own_machine(overlays: Overlays, library: PolicyLibrary) -> Iterator[str]:
@@ -306,8 +347,7 @@ def _shared_view(ground: WorkerDirectory, checkpoint: tuple[str, ...]) -> Iterat
         yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
     yield from ("--ro-bind", str(ground.runtime), RUNTIME)
     yield from checkpoint
-    for device in DEVICES:
-        yield from ("--dev-bind", device, device)
+    yield from _devices()
     for directory in (*_other_pythons(), "/"):
         yield from ("--remount-ro", directory)
     yield from ("--chdir", POLICY)
@@ -339,10 +379,10 @@ def _other_pythons() -> list[str]:
     return [str(python) for root in library_directories() for python in sorted(Path(root).glob("python3*"))]
 
 
-def links() -> Iterator[str]:
+def links(*, symbolic_only: bool = False) -> Iterator[str]:
     """Yield bwrap's arguments for ``/lib`` and ``/lib64``, where programs find their loader."""
     for link in ("/lib", "/lib64"):
         if Path(link).is_symlink():
             yield from ("--symlink", str(Path(link).readlink()), link)
-        elif Path(link).is_dir():
+        elif Path(link).is_dir() and not symbolic_only:
             yield from ("--ro-bind", link, link)
