@@ -19,7 +19,7 @@ EXTRAS := core16,agents,data,figures,inspect,mcp,viewer,dev
 # Where npm packages are installed for tests.
 TOOLS := .tools
 
-.PHONY: docs site release-check help install run test test-root test-loaded test-all test-tools mutants trackers test-trackers check fix coverage bench \
+.PHONY: docs site release-check help install run test test-root test-loaded test-all test-tools mutants mutants-random trackers test-trackers check fix coverage bench \
 	anchors axe tools harbor test-harbor packs test-packs clean
 
 help: ## List these targets
@@ -67,10 +67,13 @@ test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run all tests, with 
 	$(MAKE) packs test-packs
 	$(MAKE) site release-check
 	$(MAKE) test-loaded
-	$(MAKE) mutants
+	$(MAKE) mutants mutants-random
 
 mutants: $(VENV)/.installed-dev ## Plant the defects of tests/mutants.toml, one at a time; the gate must catch each
 	$(BIN)/python tests/support/run_mutants.py
+
+mutants-random: $(VENV)/.installed-dev ## Plant slips generated from the code; print the rate by package, and the survivors (hours; PACKAGE=core COUNT=100 SEED=0)
+	$(BIN)/python tests/support/random_mutants.py $(if $(PACKAGE),--package $(PACKAGE)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
 fix: $(VENV)/.installed-dev ## Fix lint and formatting
 	$(BIN)/ruff check --fix .

@@ -17,13 +17,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from draws import Draw, bimodal, normal, skewed
+from draws import Draw, bimodal, normal, skewed, table_of
 from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
 from evopolicygym.analysis.ranking.noise import NoiseFloor, noise_floor
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.power import LEVEL, Plan, TaskVariances, find_power, forecast, repeats_to_find
-from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
-from evopolicygym.core.task import TaskKind
+from evopolicygym.analysis.ranking.score_table import ScoreTable
 
 ANCHOR, SCALE = -10.0, 10.0
 PILOTS = 100
@@ -134,15 +133,12 @@ def _estimated(truth: TaskVariances, floor: NoiseFloor) -> TaskVariances:
 
 def _suite(scenario: Scenario, random: np.random.Generator, every: int) -> ScoreTable:
     """Return a suite whose first agent is better on the first task, or on every one."""
-    cells: dict[str, dict[str, Cell]] = {"a": {}, "b": {}}
+    returns = {}
     for at, task in enumerate(scenario.variances):
         for label, sample in zip("ab", _samples(scenario, task, scenario.repeats, random), strict=True):
             further = scenario.difference if label == "a" and (every or not at) else 0.0
-            moved = Sample((Block(task.task, sample.blocks[0].returns + further),))
-            cells[label][task.task] = Cell(moved.mean, moved.standard_error, (), moved)
-    anchor = Entry("random", "anchor", {task.task: Cell(ANCHOR, None) for task in scenario.variances}, "anchor")
-    rows = tuple(TaskRow(task.task, "family", TaskKind.TUNING) for task in scenario.variances)
-    return ScoreTable(rows, (*(Entry(label, "agent", each) for label, each in cells.items()), anchor))
+            returns[label, task.task] = sample.blocks[0].returns + further
+    return table_of(returns, ANCHOR)
 
 
 def _samples(scenario: Scenario, task: TaskVariances, repeats: int, random: np.random.Generator) -> Sequence[Sample]:

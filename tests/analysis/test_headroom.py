@@ -25,19 +25,23 @@ from evopolicygym.analysis.published.score_tables import (
     other_figures,
 )
 from evopolicygym.analysis.ranking.bootstrap import Block, Sample
-from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
+from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow, score_table
 from evopolicygym.core.task import TaskKind
-from records_of_runs import changed, real_document, write
+from evopolicygym.specs.games import GameIdentity
+from records_of_runs import changed, made_result, real_document, write
 
 pytestmark = pytest.mark.made_up
 
 WAVE = np.array([0.0, 0.1, 0.2, 0.1])
 
 
-def entry(label: str, *runs: float, kind: str = "agent", wave: np.ndarray = WAVE) -> Entry:
+def entry(label: str, *runs: float, wave: np.ndarray = WAVE, game: str = "P-v1") -> Entry:
     """Return an entry whose runs have these means on the task ``push``, but for what cases add."""
-    sample = Sample((Block("cases", np.array([mean + wave for mean in runs])),))
-    return Entry(label, kind, {"push": Cell(sample.mean, sample.standard_error, (), sample)})
+    found = [
+        made_result("push", label, (mean + wave).tolist(), seed, game=GameIdentity(game, 50), budget=128)
+        for seed, mean in enumerate(runs)
+    ]
+    return score_table(found, ()).entries[0]
 
 
 def means(label: str, kind: str, score: float, source: str = "") -> Entry:
@@ -56,7 +60,7 @@ def elsewhere(score: float) -> Surroundings:
     task = FiguresOfTask(
         "v1", "push", "mean return", OtherProtocol(128, 64, 1), (PublishedFigure("them", score),), "P-v1"
     )
-    return Surroundings((), (OtherFigures("somebody", "2026-08-12", "1", (task,)),), {"push": "P-v1"})
+    return Surroundings((), (OtherFigures("somebody", "2026-08-12", "1", (task,)),))
 
 
 def test_the_best_known_score_is_of_any_kind() -> None:
@@ -223,7 +227,7 @@ def test_the_least_ratio_is_that_of_chi_squared() -> None:
 def test_an_unknown_environment_has_no_figures() -> None:
     """Of figures whose environment has no id, none is taken for one of a task whose id nobody knows."""
     nameless = [task for task in other_figures("published").tasks if not task.id]
-    (task,) = headroom(table(entry("mine", 1.0, 1.1)), Surroundings((), [other_figures("published")])).tasks
+    (task,) = headroom(table(entry("mine", 1.0, 1.1, game="")), Surroundings((), [other_figures("published")])).tasks
 
     assert nameless
     assert task.best.holder == "mine"

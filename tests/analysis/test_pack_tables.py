@@ -72,3 +72,13 @@ def test_what_cannot_be_had() -> None:
 def test_a_pack_without_a_check() -> None:
     """A pack that was not checked has no row among those that were."""
     assert tables.packs_table([pack_catalog.load("classic")]).rows == ()
+
+
+def test_the_median_speed_of_two_tasks_is_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An even number of tasks has a speed midway between the two in the middle."""
+    checked = (CHECKED, replace(CHECKED, name="B-v0", steps_per_second=90))
+    record = PackRecord("mine", "0.2.0", "2026-11-23", "x86_64", (), {}, checked)
+    monkeypatch.setattr(tables, "shipped_record", lambda _: record)
+    (row,) = tables.packs_table([PACK]).rows
+
+    assert row[5:8] == (70, 80, 90)

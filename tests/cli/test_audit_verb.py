@@ -14,6 +14,7 @@ from shell import Shell
 
 EXAMPLES = {one.name: one for one in labelled_conduct("development")}
 SIMULATOR, HARMLESS = EXAMPLES["mountain car in a function"], EXAMPLES["where episodes end"]
+LESS_GRAVE = EXAMPLES["numpy by pip"]
 
 
 @pytest.fixture
@@ -61,11 +62,18 @@ def test_many_runs_have_a_row_each(serious: Path, harmless: Path, shell: Shell) 
     assert harmless.name in shell("audit", serious.parent).out
 
 
-@pytest.mark.parametrize(("grade", "code"), [("serious", 1), ("look", 1), ("note", 1)])
-def test_a_grade_can_be_asked_to_fail(grade: str, code: int, serious: Path, harmless: Path, shell: Shell) -> None:
-    """The exit code is 1 where something so grave was found, and 0 where it wasn't."""
-    assert shell("audit", serious, "--fail-on", grade).code == code
-    assert shell("audit", harmless, "--fail-on", grade).code == 0
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_grade_can_be_asked_to_fail(
+    serious: Path, harmless: Path, tmp_path: Path, shell: Shell, form: tuple[str, ...]
+) -> None:
+    """The exit code is 1 where something so grave was found, and 0 where all is less grave, or nothing was found."""
+    less = conduct_record(tmp_path / "runs" / "less", LESS_GRAVE).root
+    codes = {
+        grade: [shell("audit", run, "--fail-on", grade, *form).code for run in (serious, less, harmless)]
+        for grade in ("serious", "look", "note")
+    }
+
+    assert codes == {"serious": [1, 0, 0], "look": [1, 1, 0], "note": [1, 1, 0]}
 
 
 def test_one_kind_alone(serious: Path, shell: Shell) -> None:

@@ -1,5 +1,6 @@
 """What the command line tells of environments, and of parts that are checked."""
 
+import json
 import re
 from pathlib import Path
 
@@ -50,5 +51,9 @@ def test_check_of_a_part_that_fails(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(good.read_text().replace("observation = [", 'observation = [\n"more",'))
     left = shell("check", "environment", tmp_path / "mine.toml")
 
-    assert left.code == 1
+    told = shell("check", "environment", tmp_path / "mine.toml", "--json")
+
+    assert (left.code, told.code) == (1, 1)
     assert "FAILED" in left.out
+    assert json.loads(told.out)["ok"] is False
+    assert [one["name"] for one in json.loads(told.out)["findings"] if not one["ok"]] == ["observation texts"]

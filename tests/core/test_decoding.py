@@ -38,6 +38,7 @@ def test_a_value_becomes_what_its_annotations_say() -> None:
 
     assert decoder(Cart).value({"name": "a", "wheels": [{"radius": "1"}]}) == expected
     assert decoder(Cart).json(b'{"name": "a", "wheels": [{"radius": 1.0}]}', strict=True) == expected
+    assert decoder(Cart).json(STRING) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,10 @@ def test_no_infinity_where_none_is_wanted() -> None:
         decoder(Cart, allow_inf_nan=False).value({"name": "a", "wheels": [{"radius": nan}]})
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b'{"name": "a"}, {"name": "b"}', b'{"name": 1}', b"\xff"])
+STRING = b'{"name": "a", "wheels": [{"radius": "1"}]}'
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"name": "a"}, {"name": "b"}', b'{"name": 1}', b"\xff", STRING])
 def test_text_that_holds_something_else_is_refused(text: bytes) -> None:
     """Text that isn't one JSON value of the type is undecodable, and nothing else."""
     with pytest.raises(Undecodable):

@@ -61,6 +61,15 @@ def test_tables_say_what_the_record_says(cartpole_run: Told) -> None:
     }
 
 
+def test_each_standard_error_is_of_its_own_episodes(tmp_path: Path) -> None:
+    """A submission's train and validation means have standard errors of their own, over their own episodes."""
+    found = load_runs(recorded(tmp_path / "run", whole_run()).root).submissions
+
+    assert [(one.train_mean, one.validation_mean) for one in found] == [(2.5, 1.5), (6.5, 3.5)]
+    assert [one.train_standard_error for one in found] == pytest.approx([(5 / 3 / 4) ** 0.5] * 2)
+    assert [one.validation_standard_error for one in found] == pytest.approx([0.5] * 2)
+
+
 def test_an_experiment_is_called_as_it_was_named(cartpole_run: Told, tmp_path: Path) -> None:
     """A table has the name that was given with --experiment, and of a run that was copied elsewhere its identity."""
     shutil.copytree(cartpole_run.paths.root, tmp_path / "copied")

@@ -103,7 +103,10 @@ def test_exports_have_the_columns_that_they_had(snapshot: SnapshotAssertion, tmp
 
 
 def digest(cells: Iterable[str]) -> str:
-    """Return the beginning of the SHA-256 of a column's cells."""
+    """Return the beginning of the SHA-256 of a column's cells, of which a snapshot tells whether they are all empty."""
+    cells = list(cells)
+    if not any(cells):
+        return "empty"
     return hashlib.sha256(json.dumps([rounded(cell) for cell in cells]).encode()).hexdigest()[:16]
 
 

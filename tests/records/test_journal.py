@@ -3,14 +3,17 @@
 import errno
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from evopolicygym.core import strict_json
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import Event
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.records import journal
 from evopolicygym.records.journal import Journal
 from fakes import charged, trained, whole_run
@@ -35,6 +38,21 @@ def test_what_was_appended_is_read(written: Path) -> None:
     contents = journal.read(written)
 
     assert (tuple(EVENTS), 0) == (contents.events, contents.torn)
+
+
+@settings(max_examples=25)
+@given(some.floats(), some.text(), some.lists(some.integers(0, 2**63), max_size=3))
+def test_an_event_is_read_as_it_was_written(value: float, words: str, cases: list[int]) -> None:
+    """Numbers, those that are none too, and texts come back from a line as they were, bit for bit."""
+    failure = Failure(FailureReason.ERROR, step=0, message=words, traceback=words)
+    event = trained(0, 0)
+    events = [
+        replace(event, episode=replace(event.episode, episode_return=value, failure=failure)),
+        replace(charged(1), env_instances=tuple(cases)),
+    ]
+    again = [journal.decode_event(strict_json.decode(strict_json.dumps(journal.encode_event(one)))) for one in events]
+
+    assert repr(again) == repr(events)
 
 
 def test_a_journal_goes_on_where_it_stopped(written: Path) -> None:

@@ -5,24 +5,39 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from asking import submit
+from enclosed import needs_bubblewrap
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox import private_copy
 from fakes import RunMaker
 from ordinary_user import ordinary_user
 from playground import one_worker, policy
 from simulators import spec
 
 FEW = 60
-"""Descriptors that are too few for bubblewrap's view of the standard library, and enough for everything else."""
+"""Descriptors that are too few for overlays of the standard library, and enough for everything else."""
+PROGRAM = ("-m", "evopolicygym")
+NO_COPY = """
+from evopolicygym.cli import main
+from evopolicygym.sandbox import private_copy
+private_copy.new_directory = lambda: None
+main.main()
+"""
+WITHOUT_A_COPY = ("-c", NO_COPY)
+"""The program where no copy in memory can be made, so that policies see overlays."""
+needs_a_copy = pytest.mark.skipif(bool(private_copy._place()[1]), reason="no copy in memory can be made here")
 
 
-def run_with(limit: int, *words: str, runs: Path) -> "subprocess.CompletedProcess[str]":
+def run_with(
+    limit: int, *words: str, runs: Path, program: Sequence[str] = PROGRAM
+) -> "subprocess.CompletedProcess[str]":
     """Play a short run as a user types it, where a process may have so few descriptors."""
-    line = [sys.executable, "-m", "evopolicygym", "run", "cartpole", "--agent", "random", "--budget", "2", *words]
+    line = [sys.executable, *program, "run", "cartpole", "--agent", "random", "--budget", "2", *words]
     return subprocess.run(
         [*line, "--validation", "1", "--held-out", "1", "--workers", "1", "--runs", str(runs), "--json"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
@@ -33,18 +48,26 @@ def run_with(limit: int, *words: str, runs: Path) -> "subprocess.CompletedProces
     )
 
 
-def test_few_descriptors_are_enough_for_policies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("isolation", ["process", pytest.param("bubblewrap", marks=[needs_bubblewrap, needs_a_copy])])
+def test_few_descriptors_are_enough_for_policies(isolation: str, tmp_path: Path) -> None:
     """Policies play where a process may have 60 descriptors: none needs one of a certain number."""
-    ended = run_with(FEW, "--isolation", "process", runs=tmp_path)
+    ended = run_with(FEW, "--isolation", isolation, runs=tmp_path)
 
     assert ended.returncode == 0, ended.stderr
     assert [made["status"] for made in json.loads(ended.stdout)["submissions"]] == ["ok"]
 
 
-@pytest.mark.parametrize(("limit", "isolation"), [(FEW, "bubblewrap"), (20, "process")])
-def test_too_few_descriptors(limit: int, isolation: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit", "isolation", "program"),
+    [
+        pytest.param(FEW, "bubblewrap", WITHOUT_A_COPY, marks=needs_bubblewrap),
+        pytest.param(20, "bubblewrap", PROGRAM, marks=needs_bubblewrap),
+        (20, "process", PROGRAM),
+    ],
+)
+def test_too_few_descriptors(limit: int, isolation: str, program: Sequence[str], tmp_path: Path) -> None:
     """Where a sandbox or the judge can't have its descriptors, nothing is played, and the message names the limit."""
-    ended = run_with(limit, "--isolation", isolation, runs=tmp_path)
+    ended = run_with(limit, "--isolation", isolation, runs=tmp_path, program=program)
 
     assert ended.returncode == 4, ended.stderr
     assert f"{limit} open (ulimit -n)" in ended.stderr

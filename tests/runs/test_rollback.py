@@ -124,13 +124,13 @@ def test_a_damaged_state_is_told(rewound: Path) -> None:
         taken_up(rewound)
 
 
-def test_a_mark_file_of_before_is_no_mark(rewound: Path) -> None:
-    """Of a user whose marks were files, which nobody reads now, a run is as one whose mark was removed."""
+def test_a_mark_that_was_removed_is_missed(rewound: Path) -> None:
+    """A run of an experiment that began here, without its mark, is nobody's own, and verifying it fails."""
     (marks_of_user() / DATABASE).unlink()
-    (marks_of_user() / ("0" * 64)).write_text("9 " + "0" * 64 + " 4 " + "0" * 64)
+    ok, detail = said(rewound)
 
-    assert not is_own_run(rewound)
-    assert "went back" not in said(rewound)[1]
+    assert (is_own_run(rewound), ok) == (False, False)
+    assert "mark was removed" in detail
 
 
 def test_marks_are_their_users_alone(rewound: Path) -> None:

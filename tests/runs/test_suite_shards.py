@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
 
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records import verify
@@ -125,11 +127,16 @@ def test_shards_are_parts_of_a_suite(tmp_path: Path) -> None:
         assert max(seconds) <= 1.1 * sum(seconds) / count
 
 
-def test_more_repeats_move_no_run(tmp_path: Path) -> None:
-    """A suite that grows by repeats leaves each run in the shard that it was in."""
-    before, after = (plan(suite(tmp_path, "tuner", "random", repeats=repeats)) for repeats in (3, 5))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(count=some.integers(1, 9), repeats=some.integers(1, 4), more=some.integers(0, 3), agents=some.integers(1, 3))
+def test_shards_make_a_suite_whole(tmp_path: Path, count: int, repeats: int, more: int, agents: int) -> None:
+    """Each run is in exactly one shard of any number of them, and stays in it when the suite grows by repeats."""
+    names = ("tuner", "random", "scripted")[:agents]
+    before, after = (plan(suite(tmp_path, *names, repeats=number)) for number in (repeats, repeats + more))
+    parts = [runs_of_shard(before, Shard.parse(f"{number}/{count}")) for number in range(1, count + 1)]
 
-    assert shard_numbers(after, 3)[: len(before)] == shard_numbers(before, 3)
+    assert sorted(run.number for part in parts for run in part) == [run.number for run in before]
+    assert shard_numbers(after, count)[: len(before)] == shard_numbers(before, count)
 
 
 @pytest.mark.parametrize("text", ["", "0/4", "5/4", "1", "1/0", "a/b", "-1/4", "1/4/4", "1/100000"])

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.analysis.published.score_tables import paper, shipped
+from evopolicygym.analysis.results import RunResult
 from evopolicygym.records import run_document
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
@@ -39,6 +40,17 @@ def changed(document: dict[str, Any], task: str, agent: str, returns: Sequence[f
     new["run_id"], new["commitment"] = f"{agent}-{task}-{seed}", f"commitment to {task}"
     new["outcome"] |= {"held_out_returns": list(returns), "score": float(np.mean(returns))}
     return new
+
+
+def made_result(task: str, agent: str, returns: Sequence[float], seed: int = 0, **changes: Any) -> RunResult:
+    """Return a run's result without a record: a shipped run's, with another task, agent and outcome."""
+    template = next(run for run in shipped("baselines").runs if run.label == "tuner")
+    outcome = {"run_id": f"{agent}-{task}-{seed}", "root": Path(f"{agent}-{task}-{seed}"), "commitment": task}
+    return replace(
+        template,
+        **{**outcome, "task": task, "agent": agent, "label": agent, "model": "", "seed": seed, **changes},
+        held_out_returns=tuple(returns),
+    )
 
 
 def write(below: Path, document: dict[str, Any]) -> Path:

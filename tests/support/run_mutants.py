@@ -94,8 +94,8 @@ class Copy:
         """The interpreter of its environment."""
         return self.root / ".venv" / "bin" / "python"
 
-    def run(self, *options: str) -> "subprocess.CompletedProcess[str]":
-        """Run tests of the gate in it."""
+    def run(self, *options: str, most_s: float = MOST_S) -> "subprocess.CompletedProcess[str]":
+        """Run tests of the gate in it; raise ``TimeoutExpired`` after some seconds."""
         base = self.temporary / "pytest"
         shutil.rmtree(base, ignore_errors=True)
         words = ["-m", "pytest", "-m", GATE, "-q", "-rfE", "-p", "no:cacheprovider", f"--basetemp={base}", *options]
@@ -103,7 +103,7 @@ class Copy:
         return subprocess.run(
             [self.python, *words],
             cwd=self.root, env={**kept, "COLUMNS": "400"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", check=False, timeout=MOST_S,
+            errors="replace", check=False, timeout=most_s,
         )  # fmt: skip
 
     def write(self, file: str, text: str) -> None:

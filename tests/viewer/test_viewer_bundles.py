@@ -7,18 +7,21 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from diagnosed import BUNDLES, closing, known_run, recorded
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunClosed, RunOpened
 from evopolicygym.core.places import state_directory
+from evopolicygym.core.rollout import Recording
+from evopolicygym.core.spaces import Box, to_schema
 from evopolicygym.records import atomic
 from evopolicygym.records.checked import CheckedRun, look_at_run, open_run
 from evopolicygym.records.labels import RunLabels, write_labels
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import SHARED_MARK, read_run
-from evopolicygym.records.trajectories import Step
+from evopolicygym.records.trajectories import EpisodeFiles, Step, Trajectory, write_episode
 from evopolicygym.viewer.documents import change, documents, episode, step_columns
 from evopolicygym.viewer.documents.change import file_diff
 from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
@@ -30,6 +33,7 @@ from evopolicygym.viewer.documents.run import ModelUse, bundle_of, run_bundle, u
 from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
 from evopolicygym.viewer.site.pages import block, document_script, shell
+from fakes import charged, opening, published, trained
 from viewed import HOSTILE, known, write_film
 
 pytestmark = pytest.mark.made_up
@@ -237,6 +241,29 @@ def test_long_episodes_are_thinned() -> None:
     assert (told["returns"][1], told["returns"][-2:], told["rewards"][-1]) == (4.0, [5001.0, 5001.0], None)
     assert told["observations"][0]["values"][-1] == 9.0
     assert len(told["observations"][0]["values"]) == len(told["actions"][0]["values"]) == len(told["t"]) == 1669
+
+
+def test_what_is_no_number_is_a_gap(tmp_path: Path) -> None:
+    """Rewards, returns and observations that are NaN or infinite are null in a page's document, and not 0."""
+    space = Box((2,), "float64", -math.inf, math.inf)
+    event = trained(0, 0)
+    event = replace(event, episode=replace(event.episode, length=3))
+    record = recorded(
+        tmp_path / "run", [opening(observation_schema=to_schema(space)), charged(0, 1), event, published(0)], {}
+    )
+    values = [0.0, math.nan, math.inf, 2.0]
+    steps = Trajectory(
+        np.array([[value, 1.0] for value in values]), np.array([1, 0, 1]), np.array(values[:3]),
+        [{"gain": value} for value in values[:3]], frozenset(), terminated=True, truncated=False,
+    )  # fmt: skip
+    write_episode(
+        record.paths.train_episode(0, 0), EpisodeFiles(steps, b"", b"", None, ("gain",)), Recording.TRAJECTORY
+    )
+    series = json.loads(json.dumps(episode.episode_bundle(record, "train-0-0"), allow_nan=False))["series"]
+
+    assert series["rewards"] == [0.0, None, None, None]
+    assert series["returns"] == [0.0, None, None, None]
+    assert series["observations"][0]["values"] == [0.0, None, None, 2.0]
 
 
 def test_values_of_any_space_become_columns() -> None:
