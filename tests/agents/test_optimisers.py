@@ -24,7 +24,7 @@ from evopolicygym.agents.kit.scripted_model.server import (
 )
 from evopolicygym.checks.inspection import descendants
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Allowance, Turn
-from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
+from evopolicygym.core.errors import MissingExtra, UsageError
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.core.task import BudgetRule
 from evopolicygym.records.run_document import run_document
@@ -180,21 +180,23 @@ def test_stopped(library: str, new_run: RunMaker) -> None:
 
 @of_each_library
 def test_a_model_that_never_answers(library: str, new_run: RunMaker) -> None:
-    """A key that isn't taken is an agent's error, with what the server said."""
+    """A key that isn't taken pauses the run at once, with what the server said and what to look at."""
     with ScriptedModel() as model:
         model.replies += [Reply("no such key", status=401)] * 3
-        with pytest.raises(AgentError, match="--model-key"):
-            turn(new_run(), library, model)
+        ended = turn(new_run(), library, model)
+
+    assert (ended.end, len(model.asked)) == (AgentEnd.UNAUTHORIZED, 1)
+    assert ("no such key" in ended.message, "--model-key" in ended.message) == (True, True)
 
 
 @of_each_library
 def test_a_model_that_fails_later(library: str, new_run: RunMaker) -> None:
-    """A model that answered before ends the turn as crashed, with its usage told; it isn't asked again."""
+    """A server that rejects a request without blaming it pauses the run, with its usage told; it isn't asked again."""
     with ScriptedModel() as model:
         model.replies += [*says("3\n"), *[Reply("not now", status=400)] * 5]
         ended = turn(new_run(budget=BudgetRule(32)), library, model)
 
-    assert (ended.end, len(model.asked)) == (AgentEnd.CRASHED, 2)
+    assert (ended.end, len(model.asked)) == (AgentEnd.UNAVAILABLE, 2)
     assert "not now" in ended.message
     assert (ended.usage["requests"], ended.usage["failed"]) == (2, 1)
 

@@ -120,6 +120,10 @@ def test_what_tools_send_has_a_price(tmp_path: Path) -> None:
         (ApiFormat.RESPONSES, {"store": False, "service_tier": "flex", "include": [], "prompt_cache_key": "k"}),
         (ApiFormat.RESPONSES, {"input": [{"type": "reasoning", "id": "r", "encrypted_content": "A", "summary": []}]}),
         (ApiFormat.CHAT, {"n": 1, "messages": [{"role": "user", "content": [image]}]}),
+        *(
+            (ApiFormat.GEMINI, {"contents": [{"parts": [{name: {kind: "image/png", "data": "A" * 4000}}]}]})
+            for name, kind in (("inlineData", "mimeType"), ("inline_data", "mime_type"))
+        ),
         (ApiFormat.CHAT, {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}),
         (
             ApiFormat.MESSAGES,

@@ -1,7 +1,8 @@
 """Whose failure it is: the one table of causes, and what follows from each.
 
-Every door hands its facts to ``cause_of`` and acts by ``RULES``; none decides by itself. Recognising what a model
-server's answer means is the model proxy's part (``model_proxy/failures.py``); what follows from it is decided here.
+A process that fails is judged by ``cause_of``, wherever it ran. What a model server's answer means is recognised in
+``model_proxy/failures.py``, and that memory, descriptors, threads or storage ran out in ``core/shortage.py`` and
+``core/storage.py``: these are the machine's.
 """
 
 import signal
@@ -83,9 +84,6 @@ class Failure:
     """The signal that ended it; 0 if it ended by itself or still runs."""
     sent_here: bool = False
     """Whether this program sent the signal."""
-    shortage: str = ""
-    """What the machine ran out of: ``memory``, ``descriptors``, ``threads``, ``disk``; empty if nothing. A policy or an
-    agent's program that exceeds a limit of its own is not short of anything."""
     before_first_line: bool = False
     """Whether no line of the policy, or of the agent's program, had run."""
 
@@ -105,7 +103,7 @@ class Failure:
 
 def cause_of(failure: Failure) -> Cause:
     """Return whose failure it is that a process failed."""
-    if failure.killed or failure.shortage or failure.before_first_line:
+    if failure.killed or failure.before_first_line:
         return Cause.MACHINE
     match failure.part:
         case Part.POLICY:

@@ -67,7 +67,7 @@ class ProxyEndpoint:
         """When each request under way began, by its identity."""
         self._left_after_s = 0.0
         """For how long the last request had waited when its client left; 0 if it didn't."""
-        self._warns, self._told = warns, ("", 0)
+        self._warns, self._warned = warns, ("", 0)
         Mask(secret)  # compiles and caches its patterns before the first request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -172,7 +172,7 @@ class ProxyEndpoint:
         if usage is not None and exchange.worst is not None:
             self._bounds.remember(exchange.conversation, exchange.worst.input or 0, usage)
         if trouble:
-            self._tell(trouble)
+            self._warn(trouble)
         if generates and not left:
             self._ledger.settle(trouble)
         names = {"kind": call.kind, "model": exchange.model, "answered_by": meter.model if meter else ""}
@@ -180,11 +180,11 @@ class ProxyEndpoint:
         line = log_line(call.wire, exchange.status, seconds, usage, **names, cost=cost, note=note)
         self._log.write(line)
 
-    def _tell(self, trouble: Trouble) -> None:
+    def _warn(self, trouble: Trouble) -> None:
         """Log a failure of the model server; one that goes on is logged at its 1st, 2nd, 4th, 8th … time."""
         sentence = trouble.sentence(self._upstream.prefix)
-        self._told = (sentence, self._told[1] + 1) if self._told[0] == sentence else (sentence, 1)
-        times = self._told[1]
+        self._warned = (sentence, self._warned[1] + 1) if self._warned[0] == sentence else (sentence, 1)
+        times = self._warned[1]
         if self._warns and times & (times - 1) == 0:
             LOG.warning("%s%s", sentence, f" ({times} times in a row)" if times > 1 else "")
 

@@ -299,7 +299,8 @@ OF_THE_REQUEST = frozenset(code for code, status in STATUS_OF_CODE.items() if st
     "failed_precondition"
 }
 """Codes by which a server says that the request is at fault."""
-FAILED = 500
+SERVER_ERROR = 500
+"""HTTP statuses from this one on are the server's own failures."""
 PASSING = frozenset({408, 409, 425})
 TIMED_OUT = frozenset({408, 499, 504, 524})
 """Timeouts, after which the model may still have worked."""
@@ -313,7 +314,7 @@ def classify(status: int, body: bytes, *, inside: bool = False) -> Trouble:
     codes, words = _codes_and_words(body)
     if inside or status < 400:  # noqa: PLR2004 - HTTP's own number
         named = next((STATUS_OF_CODE[code] for code in codes if code in STATUS_OF_CODE), 0)
-        status = named or _number(codes) or FAILED
+        status = named or _number(codes) or SERVER_ERROR
     text = f"{' '.join(codes)} {words}"
     fault = _fault(status, codes, text)
     reason = _one_line(words or " ".join(codes))
@@ -328,9 +329,9 @@ def _fault(status: int, codes: tuple[str, ...], text: str) -> ServerFault:
         return ServerFault.NO_CREDIT
     if status == 429:  # noqa: PLR2004 - HTTP's own numbers, here and below
         return ServerFault.RATE_LIMIT
-    if status in {401, 407} or (status < FAILED and KEY_WORDS.search(text)):
+    if status in {401, 407} or (status < SERVER_ERROR and KEY_WORDS.search(text)):
         return ServerFault.KEY
-    if status == 404 or (status < FAILED and (named & MODEL_CODES or MODEL_WORDS.search(text))):  # noqa: PLR2004
+    if status == 404 or (status < SERVER_ERROR and (named & MODEL_CODES or MODEL_WORDS.search(text))):  # noqa: PLR2004
         return ServerFault.NO_MODEL
     if status == 403:  # noqa: PLR2004
         return ServerFault.FORBIDDEN
@@ -338,7 +339,7 @@ def _fault(status: int, codes: tuple[str, ...], text: str) -> ServerFault:
         return ServerFault.SCHEME
     if status in TIMED_OUT:
         return ServerFault.HUNG
-    if status >= FAILED or status in PASSING:
+    if status >= SERVER_ERROR or status in PASSING:
         return ServerFault.OVERLOADED
     if status == 413:  # noqa: PLR2004
         return ServerFault.CONTEXT
@@ -364,6 +365,12 @@ def error_in(document: object) -> object:
         if isinstance(choice, dict) and (choice.get("error") or choice.get("finish_reason") == "error"):
             return choice.get("error") or {"message": "the answer ended with finish_reason: error"}
     return None
+
+
+def unreadable(body: bytes) -> Trouble:
+    """Return what it means that a whole answer is none, with its words."""
+    codes, words = _codes_and_words(body)
+    return Trouble(ServerFault.UNREADABLE, reason=_one_line(words or " ".join(codes)))
 
 
 def unreached(error: BaseException) -> Trouble:

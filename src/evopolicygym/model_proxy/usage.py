@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from evopolicygym.model_proxy.failures import ServerFault, Trouble, classify, error_in
+from evopolicygym.model_proxy.failures import ServerFault, Trouble, classify, error_in, unreadable
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.request import has_too_many_parts
 
@@ -261,8 +261,7 @@ class AnswerMeter:
         """Return the trouble of an answer that is none, or that lacks its end."""
         if self._is_answer:
             return None if self._has_ended or not self._is_stream else Trouble(ServerFault.BROKE_OFF)
-        text = bytes(self._buffer[:MAX_SHOWN])
-        return replace(classify(UNREAD, text), fault=ServerFault.UNREADABLE, status=0)
+        return unreadable(bytes(self._buffer[:MAX_SHOWN]))
 
     def _keep(self, data: bytes) -> None:
         if self._dropping or len(self._buffer) + len(data) > MAX_EVENT_BYTES:
@@ -330,7 +329,6 @@ class AnswerMeter:
                 return None
 
 
-UNREAD = 500
 MAX_SHOWN = 1 << 14
 """Bytes of an answer that is none that are searched for its words."""
 FORMS: Mapping[ApiFormat, frozenset[str]] = {

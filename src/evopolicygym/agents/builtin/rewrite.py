@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import files
-from itertools import islice, zip_longest
 from pathlib import Path
 from threading import Event
 
@@ -112,8 +111,8 @@ def search(context: SearchContext, prompt: str) -> None:
         evaluation = context.evaluate(starter)
         best_mean, result = evaluation.mean, _describe(evaluation)
     while True:
-        places = {"<starter>": starter, "<program>": best[:MOST_PROGRAM], "<result>": result, "<tries>": _list(tries)}
-        answer = context.ask(_fill(prompt, {"<task>": context.evaluator.task, **places}))
+        values = {"<starter>": starter, "<program>": best[:MOST_PROGRAM], "<result>": result, "<tries>": _list(tries)}
+        answer = context.ask(_fill(prompt, {"<task>": context.evaluator.task, **values}))
         idea, program = _idea(answer), program_in(answer, best)
         if program is None:
             tries.append(Try(idea, "the answer had no program: a ```python block with the complete file is expected"))
@@ -145,12 +144,10 @@ def _list(tries: list[Try]) -> str:
     return "Tried so far:\n" + "\n".join(one.line for one in shown)
 
 
-def _fill(prompt: str, places: Mapping[str, str]) -> str:
+def _fill(prompt: str, values: Mapping[str, str]) -> str:
     """Return a prompt with its placeholders filled, none of them within what fills another."""
-    parts = re.split("|".join(map(re.escape, places)), prompt)
-    names = re.findall("|".join(map(re.escape, places)), prompt)
-    filled = [text for pair in zip_longest(parts, (places[name].strip() for name in names)) for text in pair]
-    return "".join(filter(None, filled))
+    placeholders = re.compile("|".join(map(re.escape, values)))
+    return placeholders.sub(lambda found: values[found[0]].strip(), prompt)
 
 
 def program_in(answer: str, best: str) -> str | None:
@@ -208,7 +205,7 @@ def _steps(evaluation: Evaluation, place: int) -> list[str]:
     end = "terminated" if last.get("terminated") else "reached the limit of steps"
     shown = [
         f"  {json.dumps({name: step.get(name) for name in ('t', 'obs', 'action', 'reward')})[:MOST_STEP]}"
-        for step in map(json.loads, islice(steps, max(0, len(steps) - SHOWN_STEPS), None))
+        for step in map(json.loads, steps[-SHOWN_STEPS:])
     ]
     return [f"The worst episode {end} after {len(steps)} steps; its last steps:", *shown]
 

@@ -104,27 +104,20 @@ class SearchContext:
             short = max(0, self.evaluator.info.min_episodes - len(missing))
             # Sorted, so that the same set of cases is the same submission.
             filled = sorted(missing + [case for case in self.cases if case not in missing][:short])
-            before = self.evaluator.remaining
-            try:
-                parent = self._submitted.get(program, self._parent)
-                evaluation = self.evaluator.evaluate(program, filled, remarks=Remarks(parent=parent))
-            except EvoPolicyGymError as error:
-                self._end(error)
-            if self.evaluator.remaining < before:
-                self._idle = 0
-            if evaluation.submit_index is not None:
-                self._submitted[program] = evaluation.submit_index
+            evaluation = self._evaluate(program, filled, self._submitted.get(program, self._parent))
             known.update({outcome.case: outcome for outcome in _outcomes(evaluation)})
-            played = {"cases": evaluation.cases, "returns": evaluation.returns, "status": evaluation.status}
-            self.transcript.write("judge", **played, remaining=self.evaluator.remaining)
         return [known[case] for case in cases]
 
     def evaluate(self, program: str) -> Evaluation:
         """Play a candidate on all of the search's cases, and return its evaluation; raise an error that ends it."""
         self._check_running()
+        return self._evaluate(program, self.cases, self._parent)
+
+    def _evaluate(self, program: str, cases: Sequence[int], parent: int | None) -> Evaluation:
+        """Play a candidate, and write what the judge said to the transcript."""
         before = self.evaluator.remaining
         try:
-            evaluation = self.evaluator.evaluate(program, self.cases, remarks=Remarks(parent=self._parent))
+            evaluation = self.evaluator.evaluate(program, cases, remarks=Remarks(parent=parent))
         except EvoPolicyGymError as error:
             self._end(error)
         if self.evaluator.remaining < before:

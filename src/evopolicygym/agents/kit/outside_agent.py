@@ -18,7 +18,7 @@ from threading import Condition, Event, Thread
 from time import monotonic
 from urllib.parse import urlsplit
 
-from evopolicygym.agents.kit.program import DEFAULT_LIMITS, killed_message, run_workplace
+from evopolicygym.agents.kit.program import DEFAULT_LIMITS, run_workplace, sandbox_killed
 from evopolicygym.core.agent import (
     OUTSIDE,
     AgentEnd,
@@ -240,8 +240,7 @@ class HostedAgent:
                     self._findings = {**workplace.findings, **self._findings}
                     self._publish(workspace, workplace)
                     self._wait(workplace, stop)
-                    exited = workplace.exited() if workplace.lost else None
-                    if exited and exited.with_sandbox and (killed := killed_message(exited.code)):
+                    if killed := sandbox_killed(workplace.exited() if workplace.lost else None):
                         self._end_turn(Turn(AgentEnd.KILLED, killed))
                 if self._turn is not None:
                     break

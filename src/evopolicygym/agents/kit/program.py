@@ -28,7 +28,7 @@ from evopolicygym.core.places import state_directory
 from evopolicygym.model_proxy.failures import Trouble
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.sandbox.base import JUDGE_PORT, MODEL_PORT, Program, RunningProgram, Serve
+from evopolicygym.sandbox.base import JUDGE_PORT, MODEL_PORT, Program, ProgramExit, RunningProgram, Serve
 from evopolicygym.sandbox.levels import program_sandbox
 from evopolicygym.sandbox.program.standing import RunningCommand, StandingWorkplace, Terminal, WorkplaceLost
 
@@ -94,6 +94,11 @@ def killed_message(code: int | None) -> str:
     """Return a sentence on who killed a program with this exit code, if that pauses the run; empty otherwise."""
     failure = Failure.of_code(Part.AGENT, code)
     return f"the program was {failure.killed}" if outcome_of(failure) is Outcome.RUN_PAUSES else ""
+
+
+def sandbox_killed(exited: ProgramExit | None) -> str:
+    """Return the same of a whole sandbox, of which a command may only end what runs the commands; empty if it runs."""
+    return killed_message(exited.code) if exited and exited.with_sandbox else ""
 
 
 def run_program(

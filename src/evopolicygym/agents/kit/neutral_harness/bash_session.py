@@ -13,7 +13,7 @@ from threading import Event
 from typing import Self
 
 from evopolicygym.agents.kit.judge_client import StopRequested
-from evopolicygym.agents.kit.program import killed_message
+from evopolicygym.agents.kit.program import sandbox_killed
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentEnd, AgentLimits, JudgeEndpoint, Workspace
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
@@ -149,8 +149,7 @@ class BashSession:
         if self._program is not None:
             with suppress(subprocess.TimeoutExpired):  # only the command runner ended
                 self._program.process.wait(EXIT_S)
-            exited = self._program.exited()
-            if exited and exited.with_sandbox and (killed := killed_message(exited.code)):
+            if killed := sandbox_killed(self._program.exited()):
                 raise SandboxTerminated(killed, AgentEnd.KILLED)
         self._leave()
         self._restarts += 1

@@ -34,7 +34,7 @@ class TextAction:
     """An action that a text holds."""
 
     command: str
-    place: int
+    position: int
     """Where it begins in the text."""
 
 
@@ -49,7 +49,7 @@ def actions_in(text: str) -> list[str]:
     found = [*_fenced(blocks), *_tagged(outside), *_functions(outside)]
     if not found and (command := _command_of(_parse(text.strip()))):
         found = [TextAction(command, 0)]
-    return [action.command for action in sorted(found, key=lambda action: action.place)][:MOST_ACTIONS]
+    return [action.command for action in sorted(found, key=lambda action: action.position)][:MOST_ACTIONS]
 
 
 def blocks_of(text: str) -> list[tuple[str, str]]:
@@ -72,19 +72,19 @@ class _Block:
 
 def _blocks(text: str) -> Iterator[_Block]:
     """Yield the fenced blocks of a text; one that is never closed is none."""
-    fence, info, content, start, place, before = "", "", [""], 0, 0, ""
+    fence, info, content, start, position, before = "", "", [""], 0, 0, ""
     for line in text.splitlines(keepends=True):
         opening = None if fence else OPENING.fullmatch(line.rstrip("\n"))
         if fence and line.strip() == fence:
-            yield _Block(info, "".join(content), before, start, place + len(line))
+            yield _Block(info, "".join(content), before, start, position + len(line))
             fence, before = "", ""
         elif fence:
             content.append(line)
         elif opening:
-            fence, info, content, start = opening[1], opening[2].strip(), [], place
+            fence, info, content, start = opening[1], opening[2].strip(), [], position
         elif line.strip():
             before = line.strip()
-        place += len(line)
+        position += len(line)
 
 
 def _fenced(blocks: Sequence[_Block]) -> Iterator[TextAction]:
@@ -101,7 +101,7 @@ def _fenced(blocks: Sequence[_Block]) -> Iterator[TextAction]:
             yield TextAction(command, block.start)
         else:
             for action in (*_tagged(block.content), *_functions(block.content)):
-                yield TextAction(action.command, block.start + action.place)
+                yield TextAction(action.command, block.start + action.position)
 
 
 def _tagged(text: str) -> Iterator[TextAction]:
@@ -120,15 +120,15 @@ def _tagged(text: str) -> Iterator[TextAction]:
 def _functions(text: str) -> Iterator[TextAction]:
     """Yield the calls of the form ``<function=bash><parameter=command>…``."""
     before, *calls = text.split(FUNCTION)
-    place = len(before)
+    position = len(before)
     for call in calls:
         name, _, body = call.partition("</function>")[0].partition(">")
         for parameter in body.split(PARAMETER)[1:]:
             key, _, value = parameter.partition("</parameter>")[0].partition(">")
             if (name, key) == ("bash", "command") and value.strip():
-                yield TextAction(value.strip("\n"), place)
+                yield TextAction(value.strip("\n"), position)
                 break
-        place += len(FUNCTION) + len(call)
+        position += len(FUNCTION) + len(call)
 
 
 def _parse(text: str) -> Any:  # noqa: ANN401 - any JSON
