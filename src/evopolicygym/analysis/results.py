@@ -12,7 +12,6 @@ from typing import Any
 
 from evopolicygym.core.agent import OUTSIDE, SHELL, Allowance
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.event import CloseReason
 from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.options import RUN_OPTIONS, Setting, changed_settings
 from evopolicygym.core.run_summary import RunSummary
@@ -111,6 +110,8 @@ class RunResult:
     """The hash of each program that replaced it when the run was resumed."""
     allowance: Allowance = field(default_factory=Allowance)
     """The agent's allowance."""
+    limits: str = "none"
+    """The same in words: the limits by their options."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The agent's extra options."""
     given_label: str = ""
@@ -125,8 +126,12 @@ class RunResult:
     """The nonce of a board, from which its cases are derived too; empty without one."""
     revealed: bool = False
     """Whether its cases were revealed before it began."""
-    closed: str | None = None
-    """Why the run took no more submissions (``CloseReason``); None if unknown."""
+    model_server: str = ""
+    """Host and port of its model's server; empty if its record names none."""
+    ended_by: str = ""
+    """What ended its submissions (``RunSummary.ended_by``); empty if unknown."""
+    is_early: bool = False
+    """Whether they ended with episodes unspent."""
     record_state: RecordState = RecordState.UNVERIFIED
     """How far the record is to be believed."""
     label: str = field(default="", compare=False)
@@ -214,25 +219,23 @@ def record_notes(runs: Iterable[RunResult]) -> list[str]:
     return [f"Records of runs: {', '.join(f'{count} {state}' for state, count in counts.items())}."]
 
 
+def count_early(runs: Iterable[RunResult]) -> Counter[str]:
+    """Return how many runs ended with episodes unspent, by what ended them."""
+    return Counter(run.ended_by for run in runs if run.is_early)
+
+
 def early_notes(runs: Iterable[RunResult]) -> list[str]:
     """Return a note on runs that ended with episodes unspent, by entry and by what ended them; empty without any."""
-    ended: dict[str, Counter[str]] = {}
+    by_label: dict[str, list[RunResult]] = {}
     for run in runs:
-        if run.closed and run.spent < run.budget:
-            ended.setdefault(run.label or run.agent, Counter())[EARLY.get(run.closed, run.closed)] += 1
-    if not ended:
+        by_label.setdefault(run.label or run.agent, []).append(run)
+    found = {label: counts for label, each in by_label.items() if (counts := count_early(each))}
+    if not found:
         return []
-    texts = (f"{label} ({', '.join(f'{n} {why}' for why, n in counts.items())})" for label, counts in ended.items())
+    texts = (f"{label} ({', '.join(f'{n} by {why}' for why, n in counts.items())})" for label, counts in found.items())
     return [f"Runs that ended with episodes unspent: {'; '.join(texts)}."]
 
 
-EARLY = {
-    CloseReason.ALLOWANCE_SPENT.value: "by a limit",
-    CloseReason.AGENT_ENDED.value: "as the agent ended",
-    CloseReason.FINISH_ASKED.value: "as the agent asked",
-    CloseReason.SUBMISSIONS_SPENT.value: "after all submissions",
-}
-"""What ended a run early, in words."""
 COLUMNS = {
     "run_id": "run",
     "agent": "harness",

@@ -5,6 +5,7 @@ machine. The episode budget belongs to the task (``core/task.py``).
 """
 
 import math
+import re
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -12,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 from evopolicygym.core.errors import UsageError
 
@@ -172,6 +174,12 @@ def used_of(usage: Mapping[str, float], seconds: float = 0.0, turns: int = 0) ->
     return AllowanceUse(cost, int(tokens), seconds, turns)
 
 
+LIMITS: Mapping[str, str] = {
+    "cost": "max_cost", "tokens": "max_tokens", "seconds": "max_time", "turns": "max_turns",
+}  # fmt: skip
+"""The options of an agent's limits, by the fields of an allowance."""
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """Limits on what an agent uses in all turns together; None means no limit."""
@@ -203,15 +211,29 @@ class Allowance:
         """Return what remains; no limit may be reached yet."""
         return Allowance(**{name: amount - getattr(used, name) for name, amount in self._given()})
 
+    def __str__(self) -> str:
+        """Return the limits by their options, such as ``max_cost 5, max_turns 3``; ``none`` without any."""
+        return ", ".join(f"{LIMITS[name]} {amount:.15g}" for name, amount in self._given()) or "none"
+
     def _given(self) -> list[tuple[str, float]]:
         named = ((field.name, getattr(self, field.name)) for field in fields(self))
         return [(name, amount) for name, amount in named if amount is not None]
+
+
+UNITS = {"cost": "USD"}
+"""The word of a limit in messages, where it isn't its name."""
 
 
 def reached(name: str, amount: float) -> str:
     """Return the message for a limit that is reached."""
     shown = f"{amount:,.2f} USD" if name == "cost" else f"{amount:,.15g} {name}"
     return f"the limit of {shown} is reached"
+
+
+def limit_reached(message: str) -> str:
+    """Return the option of the limit that the message of a turn names (``reached``); empty if it names none."""
+    words = set(re.findall(r"[A-Za-z]+", message))
+    return next((option for name, option in LIMITS.items() if UNITS.get(name, name) in words), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +282,16 @@ class AgentConfig:
     def resumed_by(self) -> str:
         """The words between ``evopolicygym`` and the run that resume a run of this agent."""
         return "serve --resume" if self.name == OUTSIDE else "resume"
+
+    @property
+    def model_server(self) -> str:
+        """Host and port of its model's server, without what may be secret; empty if its options name none."""
+        try:
+            address = urlsplit(str(self.options.get("model_url", "")))
+            port = address.port
+        except ValueError:
+            return ""
+        return f"{address.hostname or ''}{f':{port}' if port else ''}"
 
     @property
     def entry(self) -> str:

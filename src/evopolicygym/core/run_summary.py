@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from evopolicygym.core.agent import AgentConfig, AgentEnd, PriceSnapshot
+from evopolicygym.core.agent import AgentConfig, AgentEnd, PriceSnapshot, limit_reached
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import RELEASE_MARK, CloseReason, RunStatus, StopReason
 from evopolicygym.core.run import Stage
@@ -18,6 +18,18 @@ UNKNOWN_OF_RELEASE: Mapping[str, Any] = {
     **dict.fromkeys(("train_cases", "validation_cases", "finish_allowed", "min_episodes", "turns", "resumes")),
 }
 """Columns of ``RunSummary.row()`` that a record of the paper's release doesn't tell, besides those that are empty."""
+ENDED_BY: Mapping[CloseReason, str] = {
+    CloseReason.BUDGET_SPENT: "budget",
+    CloseReason.SUBMISSIONS_SPENT: "submissions",
+    CloseReason.FINISH_ASKED: "finish",
+}
+"""What ended a run's submissions by why it was closed, where that says all."""
+ENDED_BY_TURN: Mapping[str, str] = {
+    AgentEnd.CRASHED: "crash",
+    AgentEnd.HUNG: "hang",
+    AgentEnd.CONTEXT_EXCEEDED: "context",
+}
+"""The same by how the agent's last turn ended; ``agent`` for all others, in which it ended by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +278,28 @@ class RunSummary:
         return f"{last.end}: {last.message}" if last and last.end in {AgentEnd.CRASHED, AgentEnd.HUNG} else None
 
     @property
+    def ended_by(self) -> str:
+        """What ended the run's submissions, as ``ENDED_BY`` has it; empty while they are taken, and where unknown.
+
+        Of a limit its option, such as ``max_cost``, or ``limit`` where its record doesn't name it.
+        """
+        last = self.timing.agent_turns[-1] if self.timing.agent_turns else None
+        match self.outcome.closed:
+            case None:
+                return ""
+            case CloseReason.ALLOWANCE_SPENT:
+                return (limit_reached(last.message) if last else "") or "limit"
+            case CloseReason.AGENT_ENDED:
+                return ENDED_BY_TURN.get(last.end, "agent") if last else "agent"
+            case reason:
+                return ENDED_BY[reason]
+
+    @property
+    def is_early(self) -> bool:
+        """Whether its submissions ended with episodes unspent."""
+        return bool(self.ended_by) and self.budget.spent < self.budget.episodes
+
+    @property
     def tokens(self) -> float | None:
         """Input and output, from the model proxy or else from the agent's tool; None if unknown."""
         return next((usage.tokens for usage in self._usages if usage.tokens is not None), None)
@@ -310,6 +344,8 @@ class RunSummary:
             "program_changes": tuple(change.program_sha256 for change in self.program_changes),
             "agent_version": self.agent_version,
             "model": agent.model,
+            "model_server": agent.model_server,
+            "limits": str(agent.allowance),
             "effort": agent.effort,
             "command": agent.command,
             "allowance": agent.allowance,
@@ -329,6 +365,8 @@ class RunSummary:
             "stage": self.stage.value,
             "status": outcome.status.value if outcome.status else None,
             "closed": outcome.closed.value if outcome.closed else None,
+            "ended_by": self.ended_by,
+            "is_early": self.is_early,
             "score": outcome.score,
             "standard_error": self.held_out.standard_error if self.held_out else None,
             "success_rate": outcome.success_rate,

@@ -120,6 +120,8 @@ class RunRow(Record):
     program_sha256: str | None = column("SHA-256 of the agent's program when the run began; null where it has none")
     agent_version: str | None = column("the version that the agent's tool or library tells; null where it is unknown")
     model: str | None = column("the model that the agent uses; null where it was given none")
+    model_server: str | None = column("host and port of the model's server; null where the run names none")
+    limits: str = column("the limits of the agent, by the names of their options; `none` without any")
     effort: str | None = column("the reasoning effort of the model; null where the run doesn't say")
     seed: int | None = column(
         "of the agent and of the policies' random numbers; cases have other seeds, which no table has"
@@ -144,6 +146,11 @@ class RunRow(Record):
     stage: str = column("`open`, `closed`, `selected` or `finished`")
     status: str | None = column("how it ended: `scored` or `no_ok_submit`; null where it is not finished")
     closed: str | None = column("why no more submissions were taken; null while they are")
+    ended_by: str | None = column(
+        "what ended its submissions: `budget`, `submissions`, `finish`, a limit's option such as `max_cost`, `crash`, "
+        "`hang`, `context` (full), or `agent`; null while they are taken"
+    )
+    is_early: bool = column("whether they ended with episodes unspent")
     score: float | None = column("mean held-out return of the selected checkpoint; null until it is known", "return")
     standard_error: float | None = column("of the score; null for one case", "return")
     success_rate: float | None = column("share of held-out episodes that succeeded; null where none can")

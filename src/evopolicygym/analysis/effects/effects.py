@@ -20,11 +20,12 @@ from evopolicygym.analysis.ranking.decision import holm
 from evopolicygym.analysis.ranking.score_table import MISSING_SCORES, score_table
 from evopolicygym.analysis.ranking.task_scale import TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.results import RunResult
+from evopolicygym.core.agent import LIMITS
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import RUN_OPTIONS
 
 HARNESS, MODEL = "harness", "model"
-ALLOWANCE = {"max_cost": "cost", "max_tokens": "tokens", "max_time": "seconds", "max_turns": "turns"}
+ALLOWANCE = {option: name for name, option in LIMITS.items()}
 """Knobs of an agent's allowance, and what an allowance calls them."""
 RECORDED = {option.name: option.record_field or option.name for option in RUN_OPTIONS if option.is_knob}
 """The property of a run that has the level of a knob."""
@@ -73,7 +74,9 @@ def knobs_that_differ(runs: Sequence[RunResult], requested: Sequence[str] = ()) 
 
 def refuse_other_differences(runs: Sequence[RunResult], knobs: Iterable[str]) -> None:
     """Raise ``UsageError`` if runs on a task differ in more than the knobs."""
-    by = {OF_TASK[name] for name in knobs if name in OF_TASK}
+    by = {OF_TASK[name] for name in knobs if name in OF_TASK} | {
+        "limits"
+    }  # pairs are of one allowance, or differ by it
     if found := differences(runs, by):
         listed = "\n- ".join(found.values())
         also = [name for name, recorded in OF_TASK.items() if recorded in found]

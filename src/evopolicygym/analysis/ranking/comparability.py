@@ -19,6 +19,7 @@ COMPARED: Mapping[str, str] = {
     "spec_sha256": "fingerprint, in the environment's spec",
     "protocol_version": "protocol version",
     "agent_version": "version of the agent's tool",
+    "limits": "limits of the agent",
     **{
         option.record_field or option.name: option.comparability_label
         for option in RUN_OPTIONS
@@ -33,9 +34,9 @@ HASHES = frozenset({"commitment", "spec_sha256"})
 """Properties that are shown by their first characters."""
 UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish", "agent_version"})
 """Properties that a run may leave open; an open property is not a difference."""
-WITHIN_ENTRIES = frozenset({"agent_version"})
+WITHIN_ENTRIES = frozenset({"agent_version", "limits"})
 """Properties that only the repeats of an entry must share: those of different agents differ anyway."""
-OF_ENTRIES = frozenset({"agent_version"}) | frozenset(
+OF_ENTRIES = WITHIN_ENTRIES | frozenset(
     option.record_field or option.name
     for option in RUN_OPTIONS
     if option.comparability_label and not option.affects_cases

@@ -4,6 +4,7 @@ The formulas are those of section 9 of the protocol; ``docs/measure/leaderboard.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -118,6 +119,11 @@ class Standing:
         means = [mean_reported(of(score.cell)) for score in self.tasks.values()]
         known = [value for value in means if value is not None]
         return math.fsum(known) if means and len(known) == len(means) else None
+
+    @property
+    def early(self) -> Counter[str]:
+        """Runs that ended with episodes unspent, by what ended them."""
+        return sum((score.cell.early for score in self.tasks.values()), Counter())
 
     @property
     def tokens(self) -> float | None:

@@ -4,7 +4,7 @@ Only comparable runs share a table; the others get tables of their own, and no r
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,7 +39,7 @@ from evopolicygym.analysis.ranking.comparability import (
 from evopolicygym.analysis.ranking.known_scale import KnownScale, KnownScores, known_scale
 from evopolicygym.analysis.ranking.noise import NoiseFloor, noise_floor, variance_components
 from evopolicygym.analysis.ranking.run_groups import RunGroups, find_groups
-from evopolicygym.analysis.results import RunResult, early_notes, record_notes
+from evopolicygym.analysis.results import RunResult, count_early, early_notes, record_notes
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.rollout import Isolation, is_unverified
 from evopolicygym.core.score import mean
@@ -112,6 +112,11 @@ class Cell:
     def unscored(self) -> int:
         """Runs that ended without a checkpoint to score."""
         return sum(not run.held_out_returns for run in self.runs)
+
+    @property
+    def early(self) -> Counter[str]:
+        """Runs that ended with episodes unspent, by what ended them."""
+        return count_early(self.runs)
 
     @property
     def is_repeated(self) -> bool:
@@ -343,6 +348,11 @@ def _table(
         notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")
     if changed := sorted({entry.label for entry in entries if len({run.programs for run in entry.runs}) > 1}):
         notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")
+    notes += [
+        f"Runs of {entry.label} asked models at several servers: {', '.join(servers)}."
+        for entry in entries
+        if len(servers := sorted({run.model_server for run in entry.runs if run.model_server})) > 1
+    ]
     if within := sorted({entry.label for entry in entries if any(run.program_changes for run in entry.runs)}):
         notes.append(f"The agent's program changed within a run that was resumed: {', '.join(within)}.")
     return ScoreTable(

@@ -17,6 +17,7 @@ from evopolicygym.core.text import decimals
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
 NO_SCORE = "no score"
+EARLY = "ended early"
 OPTIMISM = "Selection's optimism: validation mean less held-out mean of the selected checkpoint"
 IDLE = "Idle action (not ranked)"
 _TEXT = {
@@ -30,6 +31,7 @@ _TEXT = {
     "beyond it",
     "runs in two groups",
     "records",
+    EARLY,
     "fingerprint",
     "program",
     "cases",
@@ -64,7 +66,7 @@ def standings_table(board: Leaderboard) -> Table:
     """Return the standings in one table, without empty columns."""
     columns = [_column("place", "#"), _column("tier"), _column("entry"), _column("coverage")]
     columns += [_column("repeats"), _column("repeats_most", "at most"), _column("unscored", NO_SCORE)]
-    columns += [_column("records")]
+    columns += [_column("ended_early", EARLY), _column("records")]
     columns += [_column("rank_score", "rank score"), _column("normalised")]
     families = list(dict.fromkeys(task.family for task in board.tasks))
     kinds = sorted({kind for standing in board.standings for kind in standing.kinds})
@@ -120,7 +122,7 @@ def task_scores_table(board: Leaderboard) -> Table:
 def scores_table(board: Leaderboard) -> Table:
     """Return held-out means and success rates in long format, a row for each entry on each task, as CSV has them."""
     whole = task_scores_table(board)
-    kept = {"task", "entry", "repeats", "unscored", "held_out", "success_rate"}
+    kept = {"task", "entry", "repeats", "unscored", "ended_early", "held_out", "success_rate"}
     table = _select_columns(whole, "Scores", lambda key: key in kept)
     ranked = [row for row in table.rows if IDLE not in row]
     return replace(table, rows=tuple(ranked), notes=board.notes)
@@ -364,6 +366,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "cost": standing.cost,
         "wall_seconds": standing.wall_s,
         "isolation": _isolation(standing.entry),
+        "ended_early": dict(standing.early),
         "records": dict(count_states(standing.entry.runs)),
         "tasks": {
             name: {
@@ -376,6 +379,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
                 "rare_failures": _rare_failures(score.cell.rare_failures),
                 "repeats": len(score.cell.runs),
                 "unscored": score.cell.unscored,
+                "ended_early": dict(score.cell.early),
                 "rank": score.rank,
                 "of": score.of,
                 "counted": score.is_counted,
@@ -404,6 +408,7 @@ def _line(board: Leaderboard, standing: Standing, families: list[str], kinds: li
         repeats[0] if repeats else None,
         repeats[-1] if len(repeats) > 1 else None,
         sum(score.cell.unscored for score in standing.tasks.values()) or None,
+        _early(standing.early),
         states_text(standing.entry.runs) or None,
         _cell(_if_scored(standing, standing.rank_score)),
         _cell(_if_scored(standing, standing.normalised)),
@@ -431,7 +436,7 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
     tokens, cost = mean_reported([run.tokens for run in runs]), mean_reported([run.cost for run in runs])
     place = score.rank if score.is_counted or score.rank is None else f"({score.rank})"
     return (
-        place, standing.entry.shown, len(runs) or None, cell.unscored or None, _held_out(score),
+        place, standing.entry.shown, len(runs) or None, cell.unscored or None, _early(cell.early), _held_out(score),
         Ends(interval.low, interval.high, digits) if interval else None, cell.covers, _groups(cell.groups),
         *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
         _percent(cell.success_rate, cell.success_interval),
@@ -443,7 +448,8 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
 def _task_columns() -> list[Column]:
     return [
         _column("rank", "#"), _column("entry"), _column("repeats"), _column("unscored", NO_SCORE),
-        _column("held_out", HELD_OUT), _column("interval", "95 % interval"), _column("covers", "it covers"),
+        _column("ended_early", EARLY), _column("held_out", HELD_OUT), _column("interval", "95 % interval"),
+        _column("covers", "it covers"),
         _column("groups", "runs in two groups"),
         _column("rank_score", "rank score"), _column("normalised"), _column("success_rate", "success"),
         _column("tokens"), _column("cost", "cost, $"), _column("isolation"), _column("records"),
@@ -452,7 +458,12 @@ def _task_columns() -> list[Column]:
 
 def _idle_line(task: TaskRow) -> tuple[Cell, ...]:
     idle = Number(task.idle.mean, None, task.idle.standard_error) if task.idle else None
-    return (None, IDLE, None, None, idle, *(None,) * 10)
+    return (None, IDLE, None, None, None, idle, *(None,) * 10)
+
+
+def _early(found: Mapping[str, int]) -> Cell:
+    """Return how many runs ended with episodes unspent, and by what; None without any."""
+    return ", ".join(f"{count} by {why}" for why, count in found.items()) or None
 
 
 def _held_out(score: TaskScore) -> Cell:
