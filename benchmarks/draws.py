@@ -31,11 +31,11 @@ def bimodal(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 def table_of(returns: Mapping[tuple[str, str], np.ndarray], random: float) -> ScoreTable:
     """Return the table of runs, from returns by agent and task, shaped (repeats, cases), and uniform random's mean."""
-    template = next(run for run in shipped("baselines").runs if run.label == "tuner")
+    template = next(run for run in shipped("baselines").runs if run.agent == "tuner")
     runs = [
         replace(
             template, run_id=f"{agent}-{task}-{seed}", root=Path(f"{agent}-{task}-{seed}"), task=task, agent=agent,
-            label=agent, model="", seed=seed, commitment=task, held_out_returns=tuple(row.tolist()),
+            agent_kind=agent, model=None, seed=seed, commitment=task, held_out_returns=tuple(row.tolist()),
             random_anchor=Anchor(random, 0.0, 256), idle_anchor=None, reference_anchor=None,
         )
         for (agent, task), rows in returns.items()

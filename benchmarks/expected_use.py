@@ -19,8 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from evopolicygym.analysis.expected_use import Basis, PlannedUse, PlayedRuns
-from evopolicygym.analysis.results import RunResult, load_results
+from evopolicygym.analysis.results import load_results
 from evopolicygym.core.agent import OUTSIDE
+from evopolicygym.records.rows import RunRow
 from evopolicygym.runs.suites.schedule import episode_seconds
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -31,13 +32,13 @@ EXCLUDED = {
 }
 
 
-def planned_of(run: RunResult) -> PlannedUse:
+def planned_of(run: RunRow) -> PlannedUse:
     """Return what was known of a run before it was played."""
     sizes = run.budget, run.validation_cases, len(run.held_out_returns)
-    return PlannedUse(run.task, run.agent, run.model, run.effort, *sizes, asks_model=run.agent == OUTSIDE)
+    return PlannedUse(run.task, run.agent_kind, run.model, run.effort, *sizes, asks_model=run.agent_kind == OUTSIDE)
 
 
-def basis_of(run: RunResult, other: RunResult) -> Basis | None:
+def basis_of(run: RunRow, other: RunRow) -> Basis | None:
     """Return what another run is to a run; None where it tells nothing of it."""
     same_agent, same_task = planned_of(run).is_by_agent_of(other), run.task == other.task
     if same_task:
@@ -45,7 +46,7 @@ def basis_of(run: RunResult, other: RunResult) -> Basis | None:
     return Basis.AGENT if same_agent else None
 
 
-def factors(runs: Sequence[RunResult], basis: Basis) -> Iterable[tuple[float, bool]]:
+def factors(runs: Sequence[RunRow], basis: Basis) -> Iterable[tuple[float, bool]]:
     """Yield by what factor each run's estimate on a basis is too high, and whether its range has the true time."""
     everything = load_results([RESULTS]).runs
     for run in runs:
@@ -54,8 +55,8 @@ def factors(runs: Sequence[RunResult], basis: Basis) -> Iterable[tuple[float, bo
             and basis_of(run, other) not in EXCLUDED[basis]
         )  # fmt: skip
         found = PlayedRuns(others, episode_seconds=episode_seconds).estimate(planned_of(run)).seconds
-        if found and found.basis == basis and run.wall_s:
-            yield found.expected / run.wall_s, found.low <= run.wall_s <= found.high
+        if found and found.basis == basis and run.wall_seconds:
+            yield found.expected / run.wall_seconds, found.low <= run.wall_seconds <= found.high
 
 
 def main() -> None:
@@ -63,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20, help="how many of the shipped runs are left out")
     asked = parser.parse_args()
-    every = sorted(load_results([RESULTS]).runs, key=lambda run: (run.agent, run.task, run.run_id))
+    every = sorted(load_results([RESULTS]).runs, key=lambda run: (run.agent_kind, run.task, run.run_id))
     step = len(every) / min(asked.runs, len(every))
     chosen = [every[int(place * step)] for place in range(min(asked.runs, len(every)))]
     table = Table(

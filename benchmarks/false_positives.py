@@ -11,21 +11,21 @@ from itertools import combinations, groupby
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import score_table
-from evopolicygym.analysis.results import RunResult
+from evopolicygym.records.rows import RunRow
 
 REPEATS = 5
 
 
-def entries() -> Iterator[tuple[RunResult, ...]]:
+def entries() -> Iterator[tuple[RunRow, ...]]:
     """Yield the repeats of each shipped entry on each task that has five."""
-    found = sorted(shipped("baselines").runs, key=lambda run: (run.label, run.task))
-    for _, group in groupby(found, key=lambda run: (run.label, run.task)):
+    found = sorted(shipped("baselines").runs, key=lambda run: (run.agent, run.task))
+    for _, group in groupby(found, key=lambda run: (run.agent, run.task)):
         runs = tuple(group)
         if len(runs) == REPEATS:
             yield runs
 
 
-def splits(runs: Sequence[RunResult]) -> Iterator[tuple[tuple[RunResult, ...], tuple[RunResult, ...]]]:
+def splits(runs: Sequence[RunRow]) -> Iterator[tuple[tuple[RunRow, ...], tuple[RunRow, ...]]]:
     """Yield all pairs of disjoint sides, each pair once, the smaller side first."""
     places = range(len(runs))
     for first in (side for size in places for side in combinations(places, size)):
@@ -35,9 +35,9 @@ def splits(runs: Sequence[RunResult]) -> Iterator[tuple[tuple[RunResult, ...], t
                 yield tuple(runs[place] for place in first), tuple(runs[place] for place in second)
 
 
-def verdict(one: Sequence[RunResult], other: Sequence[RunResult]) -> str | None:
+def verdict(one: Sequence[RunRow], other: Sequence[RunRow]) -> str | None:
     """Return what is said of two sides; None where nothing is."""
-    runs = [replace(run, label=label) for label, side in (("one", one), ("other", other)) for run in side]
+    runs = [replace(run, agent=label) for label, side in (("one", one), ("other", other)) for run in side]
     return pairing(score_table(runs, ()), "one", "other").tasks[0].verdict
 
 

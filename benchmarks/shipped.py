@@ -17,10 +17,11 @@ from pathlib import Path
 
 from anchors import Measured, digits_of, rated, shown, write_anchors, write_tables
 from evopolicygym.analysis.published.score_tables import AGENT, paper
-from evopolicygym.analysis.results import RunResult, load_results
+from evopolicygym.analysis.results import load_results
 from evopolicygym.core.score import estimate
 from evopolicygym.core.task import Anchor
 from evopolicygym.records.reader import find_runs
+from evopolicygym.records.rows import RunRow
 from evopolicygym.specs import catalog
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -165,7 +166,7 @@ def baselines_table() -> str:
     return "\n".join((BASELINES_HEAD, *(row for *_, row in sorted(rows))))
 
 
-def anchor_of(run: RunResult) -> Anchor:
+def anchor_of(run: RunRow) -> Anchor:
     """Return a run's score as an anchor."""
     found = estimate(run.held_out_returns)
     return Anchor(found.mean, found.standard_error, found.count, run.success_rate)

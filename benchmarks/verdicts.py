@@ -25,9 +25,10 @@ import numpy as np
 import evopolicygym
 from evopolicygym.analysis.published.score_tables import paper, shipped
 from evopolicygym.analysis.ranking.power import TaskVariances, find_power
-from evopolicygym.analysis.results import CurvePoint, Results, RunResult
+from evopolicygym.analysis.results import Results
 from evopolicygym.api import results as verbs
 from evopolicygym.core.task import Anchor
+from evopolicygym.records.rows import CurvePoint, RunRow
 
 CASES, VALIDATION = 32, 16
 LOW, BEST = -6.0, 4.0
@@ -72,14 +73,14 @@ OF_CASES = {"normal": 0.5, "skewed": 0.5}
 
 
 @cache
-def template() -> RunResult:
+def template() -> RunRow:
     """Return a run whose results are replaced."""
-    return next(run for run in shipped("baselines").runs if run.label == "tuner")
+    return next(run for run in shipped("baselines").runs if run.agent == "tuner")
 
 
 def make_runs(
     shape: str, agents: int, tasks: int, repeats: int, random: np.random.Generator, apart: float = 0.0
-) -> list[RunResult]:
+) -> list[RunRow]:
     """Return runs of agents, each better than the next by an amount, on tasks."""
     found = []
     for task in sorted(paper().tasks)[:tasks]:
@@ -91,7 +92,8 @@ def make_runs(
                 found.append(
                     replace(
                         template(), run_id=f"{agent}-{task}-{seed}", root=Path(f"{agent}-{task}-{seed}"), task=task,
-                        family=paper().tasks[task].family, agent=f"agent-{agent}", label=f"agent-{agent}", model="",
+                        family=paper().tasks[task].family, agent=f"agent-{agent}", agent_kind=f"agent-{agent}",
+                        model=None,
                         seed=seed, commitment=task, held_out_returns=tuple(row.tolist()), validation_cases=VALIDATION,
                         success_rate=float((row > 0).mean()) if shape == "0/1" else None,
                         curve=tuple(CurvePoint(64 * (at + 1), value) for at, value in enumerate(candidates.tolist())),
@@ -107,16 +109,16 @@ class MadeRuns:
 
     def __init__(self) -> None:
         self.directory = tempfile.mkdtemp()
-        self.runs: Sequence[RunResult] = ()
+        self.runs: Sequence[RunRow] = ()
         verbs.load_results = lambda *_, **__: Results(tuple(self.runs))  # type: ignore[assignment]
 
-    def read(self, runs: Sequence[RunResult]) -> str:
+    def read(self, runs: Sequence[RunRow]) -> str:
         """Have verbs read some runs; return the place to name."""
         self.runs = runs
         return self.directory
 
 
-def verdicts(made: MadeRuns, runs: Sequence[RunResult], agents: int) -> Iterator[tuple[str, bool]]:
+def verdicts(made: MadeRuns, runs: Sequence[RunRow], agents: int) -> Iterator[tuple[str, bool]]:
     """Yield each kind of verdict with whether equal agents got it."""
     place = made.read(runs)
     board = evopolicygym.leaderboard(place).groups[0]
@@ -124,8 +126,10 @@ def verdicts(made: MadeRuns, runs: Sequence[RunResult], agents: int) -> Iterator
     pair = evopolicygym.compare("agent-0", "agent-1", place).pair
     yield "task", any(task.verdict in {"first", "second"} for task in pair.tasks)
     yield "over all", pair.verdict in {"first", "second"}
-    two = [run for run in runs if run.label in {"agent-0", "agent-1"}]
-    levels = [replace(run, agent="agent", label="agent", budget=64 * (1 + (run.label == "agent-1"))) for run in two]
+    two = [run for run in runs if run.agent in {"agent-0", "agent-1"}]
+    levels = [
+        replace(run, agent="agent", agent_kind="agent", budget=64 * (1 + (run.agent == "agent-1"))) for run in two
+    ]
     differences = evopolicygym.effects(made.read(levels), in_returns=True).effects.differences
     yield "effect", any(row.p_adjusted is not None and row.p_adjusted < 0.05 for row in differences)  # noqa: PLR2004
     if agents > 2:  # noqa: PLR2004 - headroom takes three
@@ -134,7 +138,7 @@ def verdicts(made: MadeRuns, runs: Sequence[RunResult], agents: int) -> Iterator
         yield "headroom", any(p is not None and p < 0.05 for p in known)  # noqa: PLR2004
 
 
-def coverage(made: MadeRuns, runs: Sequence[RunResult]) -> Iterator[tuple[str, float, bool]]:
+def coverage(made: MadeRuns, runs: Sequence[RunRow]) -> Iterator[tuple[str, float, bool]]:
     """Yield for each kind of interval of equal agents the share that contains the truth, and whether there was one."""
     board = evopolicygym.leaderboard(made.read(runs)).groups[0]
     trials: dict[str, list[bool | None]] = defaultdict(list)

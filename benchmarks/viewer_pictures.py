@@ -34,8 +34,8 @@ def main() -> None:
     parser.add_argument("--agent", default="tuner", help="whose best run of that task is")
     options = parser.parse_args()
     results = [run for run in load_results([options.runs]).runs if run.task == options.task]
-    best = max((run for run in results if run.agent == options.agent), key=lambda run: run.score or float("-inf"))
-    other = next(run for run in results if run.agent != best.agent)
+    best = max((run for run in results if run.agent_kind == options.agent), key=lambda run: run.score or float("-inf"))
+    other = next(run for run in results if run.agent_kind != best.agent_kind)
     with ServedViewer([options.runs]) as viewer, sync_playwright() as started:
         ids = {place.root: place.id for place in viewer.documents.index.places().values()}
         one, two = ids[best.root], ids[other.root]
@@ -45,7 +45,7 @@ def main() -> None:
             "run": (f"#/run/{one}", ".submissions", WIDTH, "light"),
             "episode": (f"#/episode/{one}/held_out-0", "canvas", WIDTH, "light"),
             "compare": (f"#/compare/{one}/{two}", "main svg", WIDTH, "light"),
-            "entry": (f"#/entry/{quote(best.label or best.agent)}", "main svg", WIDTH, "light"),
+            "entry": (f"#/entry/{quote(best.agent or best.agent_kind)}", "main svg", WIDTH, "light"),
             "run_dark_phone": (f"#/run/{one}", ".submissions", PHONE, "dark"),
         }
         running = started.chromium.launch(executable_path=browser_path(), args=list(ARGUMENTS))

@@ -24,7 +24,7 @@ run = evopolicygym.run(
 
 # Each submission is a policy with the train cases that it played.
 for submission in run.submissions:
-    chosen = "  selected" if submission["selected"] else ""
+    chosen = "  selected" if submission["is_selected"] else ""
     print(
         f"submission {submission['submission']}: {submission['episodes']} episodes, "
         f"mean return {submission['train_mean']:.1f}{chosen}"

@@ -15,18 +15,18 @@ directory = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()
 for agent in ("tuner", "random"):
     evopolicygym.run("cartpole", agent, budget=16, validation=2, held_out=4, split="public", runs=directory)
 
-# All runs below a directory: three tables that join on the column ``run``.
+# All runs below a directory: three tables that join on the column ``run_id``.
 loaded = evopolicygym.load_runs(directory)
 runs = pd.DataFrame(loaded.runs)
 episodes = pd.DataFrame(loaded.episodes)
-print(runs[["agent", "score", "standard_error", "submissions", "spent"]].to_string(index=False))
+print(runs[["agent", "score", "score_standard_error", "submissions", "spent"]].to_string(index=False))
 
-joined = episodes.merge(runs[["run", "agent"]], on="run")
+joined = episodes.merge(runs[["run_id", "agent"]], on="run_id")
 print(joined.groupby(["agent", "split"])["episode_return"].agg(["count", "mean"]).round(1))
 
 # One run: the best train mean by episodes spent.
 submissions = pd.DataFrame(
-    evopolicygym.load_run(runs.loc[runs["agent"] == "tuner", "run"].item(), directory).submissions
+    evopolicygym.load_run(runs.loc[runs["agent"] == "tuner", "run_id"].item(), directory).submissions
 )
 submissions["spent"] = submissions["episodes"].cumsum()
 submissions["best so far"] = submissions["train_mean"].cummax()

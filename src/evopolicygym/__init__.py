@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from evopolicygym.api.serve import ServedSession, serve
     from evopolicygym.api.suite import run_suite
     from evopolicygym.api.verify import check_agent, check_environment, check_executor, check_sandbox, post_hoc, verify
-    from evopolicygym.export.schema import EpisodeRow, SubmissionRow
-    from evopolicygym.export.tables import load_runs
+    from evopolicygym.records.rows import EpisodeRow, SubmissionRow
+    from evopolicygym.records.tables import load_runs
 
 _MODULES = {
-    "EpisodeRow": "export.schema",
+    "EpisodeRow": "records.rows",
     "Evaluator": "agents.kit.evaluator",
     "Feedback": "agents.kit.session",
     "Run": "api.run",
     "RunInterrupted": "api.play",
     "ServedSession": "api.serve",
     "Session": "agents.kit.session",
-    "SubmissionRow": "export.schema",
+    "SubmissionRow": "records.rows",
     "audit": "api.diagnosis",
     "bundle": "api.outputs",
     "check_agent": "api.verify",
@@ -57,7 +57,7 @@ _MODULES = {
     "load_bare_environment": "api.listing",
     "load_environment": "api.listing",
     "load_run": "api.run",
-    "load_runs": "export.tables",
+    "load_runs": "records.tables",
     "post_hoc": "api.verify",
     "power": "api.power",
     "resume": "api.play",

@@ -65,7 +65,7 @@ def test_the_papers_entries_have_no_interval() -> None:
 
 def test_intervals_and_bands_hold_their_values() -> None:
     """Entries with repeats have intervals and bands around their values; bands fall with the threshold."""
-    runs = [run for run in shipped("baselines").runs if run.label in {"tuner", "random_search"}]
+    runs = [run for run in shipped("baselines").runs if run.agent in {"tuner", "random_search"}]
     found = aggregates(score_table(runs, []), normalise="known", resampler=Resampler(200))
     tuner = next(row for row in found.entries if row.entry.label == "tuner")
     interval = tuner.interquartile_mean.interval

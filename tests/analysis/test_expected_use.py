@@ -11,8 +11,8 @@ import pytest
 
 import evopolicygym
 from evopolicygym.analysis.expected_use import FIXED_S, NO_MODEL, Basis, PlannedUse, PlayedRuns, UseRange, add_ranges
-from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UsageError
+from evopolicygym.records.rows import RunRow
 from made_up import load_result
 from model_proxies import VARIABLE
 from records_of_runs import changed, real_document, write
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.made_up
 
 PLANNED = PlannedUse("acrobot", "neutral", "m", "", 128, 16, 32, asks_model=True)
 SMALL = {"validation": 1, "held_out": 2, "split": "public", "workers": 1}
-Played = Callable[..., RunResult]
+Played = Callable[..., RunRow]
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def played(tmp_path: Path) -> Played:
     """Return what makes a result of a run that used so much."""
     plain = load_result(write(tmp_path / "made", real_document(tmp_path / "real")))
 
-    def made(task: str = "acrobot", agent: str = "neutral", model: str = "m", **used: Any) -> RunResult:
+    def made(task: str = "acrobot", agent: str = "neutral", model: str = "m", **used: Any) -> RunRow:
         sizes = {
             "budget": 128,
             "spent": 128,
@@ -41,11 +41,11 @@ def played(tmp_path: Path) -> Played:
         made_up = {
             "checkpoints": tuple(map(str, range(16))),
             "tokens": 1e6,
-            "cost": 2.0,
-            "wall_s": 400.0,
-            "turn_s": 100.0,
+            "cost_usd": 2.0,
+            "wall_seconds": 400.0,
+            "turn_seconds": 100.0,
         }
-        return replace(plain, task=task, agent=agent, model=model, **{**sizes, **made_up, **used})
+        return replace(plain, task=task, agent_kind=agent, model=model, **{**sizes, **made_up, **used})
 
     return made
 

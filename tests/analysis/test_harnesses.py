@@ -48,5 +48,5 @@ def test_columns_of_their_own(runs: Path) -> None:
     row = next(row for row in board.records if row["entry"] == "my codex m m low")
     entry = next(one for one in board.document["entries"] if one["entry"] == row["entry"])
 
-    assert (row["harness"], row["model"], row["effort"]) == ("codex", "m", "low")
-    assert (entry["harness"], entry["model"], entry["effort"]) == ("codex", "m", "low")
+    assert (row["agent_kind"], row["model"], row["effort"]) == ("codex", "m", "low")
+    assert (entry["agent_kind"], entry["model"], entry["effort"]) == ("codex", "m", "low")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.made_up
 
 def test_shipped_runs_have_it() -> None:
     """The luckiest of many validation means is above the held-out mean of the same checkpoint, on average."""
-    runs = [run for run in shipped("baselines").runs if (run.label, run.task) == ("tuner", "parking")]
+    runs = [run for run in shipped("baselines").runs if (run.agent, run.task) == ("tuner", "parking")]
     found = [run.selection_optimism for run in runs]
 
     assert all(run.selection_optimism == run.validation_mean - run.score for run in runs)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.analysis.results import RunResult, load_results
+from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.text import printable
+from evopolicygym.records.rows import RunRow
 from made_up import load_result
 from records_of_runs import changed, real_document, write
 
@@ -34,7 +35,7 @@ def test_a_run_is_read_from_its_journal_where_it_has_no_document(tmp_path: Path)
     assert from_journal.held_out_returns == from_document.held_out_returns == (1.0, 2.0, 3.0)
     assert all(
         getattr(from_journal, one.name) == getattr(from_document, one.name)
-        for one in fields(RunResult)
+        for one in fields(RunRow)
         if one.name != "root"
     )
 
@@ -54,10 +55,10 @@ def test_what_a_table_wants_is_there(tmp_path: Path, document: dict[str, Any]) -
     found = load_result(write(tmp_path / "runs", document))
 
     assert (
-        found.label, found.task, found.family, found.tokens, found.cost,
+        found.agent, found.task, found.family, found.tokens, found.cost_usd,
     ) == ("scripted m-1 high", "toy", "toys", 120, None)  # fmt: skip
-    assert found.standard_error == pytest.approx(1 / math.sqrt(3))
-    assert load_result(write(tmp_path / "runs", document | {"usage": {"cost": 1.25}})).cost == 1.25
+    assert found.score_standard_error == pytest.approx(1 / math.sqrt(3))
+    assert load_result(write(tmp_path / "runs", document | {"usage": {"cost": 1.25}})).cost_usd == 1.25
 
 
 def test_odd_numbers_are_numbers(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -109,7 +110,7 @@ def test_names_are_text(tmp_path: Path, document: dict[str, Any]) -> None:
     """Nothing in a result can act on a terminal."""
     found = load_result(write(tmp_path / "runs", changed(document, "acrobot", "\x1b[31mred\u202e\x9b\n", [1.0])))
 
-    assert found.label == r"\x1b[31mred\u202e\x9b\n"
+    assert found.agent == r"\x1b[31mred\u202e\x9b\n"
     assert printable("plain é 漢") == "plain é 漢"
 
 
@@ -121,4 +122,4 @@ def test_time_put_down_is_not_counted(tmp_path: Path, document: dict[str, Any]) 
         "resumed_at": [at.format(5)], "stops": [{"at": at.format(1), "reason": "interrupted", "message": ""}],
     }  # fmt: skip
 
-    assert load_result(write(tmp_path / "runs", document)).wall_s == 7200
+    assert load_result(write(tmp_path / "runs", document)).wall_seconds == 7200

@@ -48,7 +48,7 @@ def test_submissions_are_records(played: evopolicygym.Run) -> None:
     frame = pd.DataFrame(played.submissions)
 
     assert list(frame["episodes"]) == [2, 2]
-    assert list(frame["selected"]) == [False, True]
+    assert list(frame["is_selected"]) == [False, True]
     assert len(pd.DataFrame(played.episodes)) == 4 + 2 + 2
 
 

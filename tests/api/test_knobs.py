@@ -10,7 +10,6 @@ import pytest
 import evopolicygym
 from evopolicygym.analysis.ranking.comparability import SPLIT_BY, TableFilter, comparable
 from evopolicygym.analysis.ranking.score_table import score_table
-from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import CloseReason
@@ -22,6 +21,7 @@ from evopolicygym.judge import task_text
 from evopolicygym.judge.feedback import visible
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.rows import RunRow
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.runs.config import resolve_run_config
 from fakes import FakeExecutor, opening
@@ -99,11 +99,11 @@ def expected(knob: Option) -> object:
 
 
 @pytest.fixture
-def result(tmp_path: Path) -> Callable[..., RunResult]:
+def result(tmp_path: Path) -> Callable[..., RunRow]:
     """Return what makes a record of an agent whose run was set to these options, and reads it."""
     document = real_document(tmp_path / "real")
 
-    def made(agent: str = "one", **chosen: Any) -> RunResult:
+    def made(agent: str = "one", **chosen: Any) -> RunRow:
         new = changed(document, "acrobot", agent, [-90.0, -80.0] * (chosen.get("held_out", 32) // 2))
         new["task"] |= recorded(**chosen)
         new["budget"]["episodes"] = new["task"]["budget"]["episodes"]
@@ -170,7 +170,7 @@ def test_it_changes_what_the_agent_sees_and_nothing_else(option: Option) -> None
 
 
 @agreed
-def test_the_record_says_it(option: Option, result: Callable[..., RunResult]) -> None:
+def test_the_record_says_it(option: Option, result: Callable[..., RunRow]) -> None:
     """What a run's file holds of the option is read again as it was chosen, and no other option with it."""
     value = {**CHOSEN, **FURTHER}[option.name]
     summaries = [read_summary(RunPaths(one.root)) for one in (result(), result(**{option.name: value}))]
@@ -181,7 +181,7 @@ def test_the_record_says_it(option: Option, result: Callable[..., RunResult]) ->
 
 
 @agreed
-def test_runs_that_differ_in_it_are_not_pooled(option: Option, result: Callable[..., RunResult]) -> None:
+def test_runs_that_differ_in_it_are_not_pooled(option: Option, result: Callable[..., RunRow]) -> None:
     """They stand in two tables, and one table of both is refused with the option's name."""
     both = [result(), result(**{option.name: {**CHOSEN, **FURTHER}[option.name]})]
 
@@ -191,7 +191,7 @@ def test_runs_that_differ_in_it_are_not_pooled(option: Option, result: Callable[
 
 
 @pytest.mark.parametrize("knob", [knob for knob in KNOBS if not knob.affects_cases], ids=lambda one: one.name)
-def test_what_was_chosen_is_not_pooled_with_the_default(knob: Option, result: Callable[..., RunResult]) -> None:
+def test_what_was_chosen_is_not_pooled_with_the_default(knob: Option, result: Callable[..., RunRow]) -> None:
     """Runs that differ in it stand in tables of their own, whose titles say so, or are entries of their own."""
     runs = [result(), result(**{knob.name: CHOSEN[knob.name]})]
     titles = [one.title for one in comparable(runs, ())]
@@ -204,7 +204,7 @@ def test_what_was_chosen_is_not_pooled_with_the_default(knob: Option, result: Ca
         score_table(runs, [])
 
 
-def test_an_agent_outside_may_always_finish(result: Callable[..., RunResult]) -> None:
+def test_an_agent_outside_may_always_finish(result: Callable[..., RunRow]) -> None:
     """Whether the agent may end a run early sets no run of an outside agent apart."""
     outside = result(OUTSIDE, finish=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import evopolicygym
-from evopolicygym.export.schema import SubmissionRow
+from evopolicygym.records.rows import SubmissionRow
 from players import GOOD
 
 SMALL = {"validation": 1, "held_out": 2, "split": "public", "workers": 1}

@@ -10,8 +10,8 @@ import pytest
 
 import evopolicygym
 from evopolicygym.core.errors import StorageError, UsageError
-from evopolicygym.export.schema import SubmissionRow
 from evopolicygym.records import experiment
+from evopolicygym.records.rows import SubmissionRow
 from records_of_runs import changed, real_document, write
 from shell import Shell
 from whole_runs import state_kept_in

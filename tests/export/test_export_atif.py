@@ -101,7 +101,7 @@ def test_the_run_stands_beside_the_conversation(tmp_path: Path) -> None:
     result, found = exported(run_of(tmp_path, "codex", (TRANSCRIPTS / "codex.log").read_bytes()), tmp_path)
     run = found["extra"]["evopolicygym"]
 
-    assert found["session_id"] == found["trajectory_id"] == run["run"] == "run-of-codex"
+    assert found["session_id"] == found["trajectory_id"] == run["run_id"] == "run-of-codex"
     assert [one.path.name for one in result.written] == ["run-of-codex.trajectory.json"]
     assert [(one["submission"], one["train_mean"]) for one in run["submissions"]] == [(0, 2.0)]
     assert found["final_metrics"]["total_steps"] == len(found["steps"])

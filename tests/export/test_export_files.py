@@ -17,9 +17,10 @@ from pyarrow import parquet
 
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import MissingExtra, RecordError, UnknownName, UsageError
+from evopolicygym.core.text import printable
 from evopolicygym.export.exporters import EXPORTERS, export
-from evopolicygym.export.schema import STEPS, TABLES, ColumnSchema, ValueKind, columns
-from evopolicygym.export.tables import Runs, load_runs
+from evopolicygym.records.rows import STEPS, TABLES, ColumnSchema, ValueKind, columns
+from evopolicygym.records.tables import Runs, load_runs
 from exported import fields, film, recorded, small_run
 from fakes import opening, submitted
 from made_up import opened
@@ -109,12 +110,12 @@ def test_duckdb_reads_parquet(loaded: Runs, parquet_files: Path) -> None:
     """DuckDB joins and sums the files, and comes to the record's returns."""
     steps, episodes = (duckdb.read_parquet(str(parquet_files / f"{table}.parquet")) for table in (STEPS, "episodes"))
     sums = duckdb.sql(
-        "SELECT run, episode, fsum(reward), any_value(episode_return) FROM steps JOIN episodes USING (run, episode) "
-        "GROUP BY run, episode"
+        "SELECT run_id, episode, fsum(reward), any_value(episode_return) FROM steps "
+        "JOIN episodes USING (run_id, episode) GROUP BY run_id, episode"
     ).fetchall()
 
     assert (len(steps), len(episodes)) == (len(rows(loaded, STEPS)), len(loaded.episodes))
-    assert {(step.run, step.episode) for step in loaded.steps()} == {(run, episode) for run, episode, *_ in sums}
+    assert {(step.run_id, step.episode) for step in loaded.steps()} == {(run, episode) for run, episode, *_ in sums}
     assert all(total == pytest.approx(expected) for *_, total, expected in sums)
 
 
@@ -174,7 +175,8 @@ def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
     frame = read(tmp_path / "out" / "deep" / f"runs.{name}")
 
     mark = "'" if name == "csv" else ""
-    assert list(zip(frame.agent, frame.model, frame.run, strict=True)) == [(mark + HOSTILE, f"{mark}=1+1", "../r")]
+    found = list(zip(frame.agent_kind, frame.model, frame.run_id, strict=True))
+    assert found == [(mark + printable(HOSTILE), f"{mark}=1+1", "../r")]
     assert {"in", "out", "state"} >= {path.name for path in tmp_path.iterdir()}
 
 

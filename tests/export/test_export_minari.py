@@ -17,7 +17,7 @@ from evopolicygym.core.spaces import Box, to_schema
 from evopolicygym.environments.spaces import from_gymnasium
 from evopolicygym.export.exporters import export
 from evopolicygym.export.formats.minari import plain, to_gymnasium
-from evopolicygym.export.tables import load_runs
+from evopolicygym.records.tables import load_runs
 from evopolicygym.specs import catalog
 from exported import film, recorded, small_run
 from fakes import charged, opening, published, trained
@@ -88,7 +88,7 @@ def test_environments_of_the_house_can_be_exported(tmp_path: Path, monkeypatch: 
 
 def test_names_become_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names that differ only in what an id can't hold are data sets of their own, and none lies outside."""
-    agents = ["../../a b", "../../a-b", "=é\n"]
+    agents = ["../../a b", "../../a-b", "=é"]
     for place, agent in enumerate(agents):
         paths = film(tmp_path / "runs" / str(place), 3, 12)
         paths.journal.unlink()

@@ -1,6 +1,5 @@
 """The tables of runs, as a program gets them: what a record says, and nothing of what it hides."""
 
-import json
 import math
 import shutil
 import subprocess
@@ -17,10 +16,10 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted
-from evopolicygym.export.schema import TABLES, columns, markdown
-from evopolicygym.export.tables import Runs
 from evopolicygym.records import experiment
 from evopolicygym.records.labels import RunLabels, write_labels
+from evopolicygym.records.rows import TABLES, columns, markdown
+from evopolicygym.records.tables import Runs
 from exported import fields, film, recorded
 from fakes import TIME, charged, opening, submitted, trained, whole_run
 from places import ROOT
@@ -52,7 +51,7 @@ def test_tables_say_what_the_record_says(cartpole_run: Told) -> None:
     held_out = state.held_out()
 
     assert held_out
-    assert (row.score, row.standard_error, row.spent) == (held_out.mean, held_out.standard_error, state.spent)
+    assert (row.score, row.score_standard_error, row.spent) == (held_out.mean, held_out.standard_error, state.spent)
     assert [one.index for one in state.submissions] == [one.submission for one in loaded.submissions]
     assert {"ok", "import_error"} == {one.status for one in loaded.submissions}
     assert len(loaded.episodes) == sum(len(one.returns) for one in (*state.submissions, *state.hidden))
@@ -87,7 +86,7 @@ def test_labels_are_in_the_table_of_runs(cartpole_run: Told, tmp_path: Path) -> 
     (plain,), (labelled,) = load_runs(cartpole_run.paths.root).runs, load_runs(tmp_path / "labelled").runs
 
     assert (plain.name, plain.tags, plain.note) == (None, None, None)
-    assert (labelled.name, json.loads(labelled.tags or ""), labelled.note) == ("first\\n", ["a,b", "c"], "seen")
+    assert (labelled.name, labelled.tags, labelled.note) == ("first\\n", ("a,b", "c"), "seen")
 
 
 def test_hidden_steps_have_no_observation(cartpole_run: Told) -> None:
@@ -175,8 +174,8 @@ def test_usage_is_summed_over_turns(tmp_path: Path) -> None:
     without = load_runs(recorded(tmp_path / "b", whole_run()).root).runs[0]
 
     assert (with_door.input_tokens, with_door.output_tokens, with_door.model_seconds) == (20, 10, 1.0)
-    assert (with_door.cost, with_door.effort, without.effort) == (0.5, "high", None)
-    assert (without.input_tokens, without.cost) == (None, None)
+    assert (with_door.cost_usd, with_door.effort, without.effort) == (0.5, "high", None)
+    assert (without.input_tokens, without.cost_usd) == (None, None)
 
 
 def test_two_runs_of_one_id_are_refused(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_outside_parts_read_a_run(run: Path, tmp_path: Path, program: Program) -
     diagnosed, audited, packs = (json.loads(done.out) for done in outcomes[2:])
     (row,) = map(json.loads, (tmp_path / "data" / "runs.jsonl").read_text(encoding="utf-8").splitlines())
 
-    assert row["run"] == run.name
+    assert row["run_id"] == run.name
     assert diagnosed["runs"][0]["pace"]["episodes"] == 4
     assert audited["runs"][0]["counts"]["note"] >= 1
     assert list((tmp_path / "report").rglob("scores.svg"))

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 import evopolicygym
 from evopolicygym import references
 from evopolicygym.analysis.published.score_tables import AGENT, paper, shipped
-from evopolicygym.analysis.results import RunResult, load_results
+from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.table import format_tables
 from evopolicygym.cli.main import app
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.rows import RunRow
 from evopolicygym.records.verify import findings
 from evopolicygym.runs.preflight import is_pinned
 from evopolicygym.runs.replay import ReplayOptions, replay
@@ -146,7 +147,7 @@ def test_the_table_of_what_was_trained_is_that_of_the_records() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("run", REFERENCES, ids=lambda run: run.task)
-def test_the_table_of_references_is_that_of_the_records(run: RunResult) -> None:
+def test_the_table_of_references_is_that_of_the_records(run: RunRow) -> None:
     """docs/measure/references.md shows the score of every reference beside the best that the paper has."""
     text = (RESULTS.parent / "docs" / "measure" / "references.md").read_text(encoding="utf-8")
     best = max(entry.scores[run.task] for entry in paper().entries if entry.kind == AGENT)

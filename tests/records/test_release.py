@@ -25,8 +25,8 @@ from whole_runs import config, played
 SCORE = 25.0
 NAN, HUGE = float("nan"), 10**400
 UNKNOWN = (
-    "seed", "split_source", "experiment", "experiment_id", "commitment", "versions", "isolation", "validation_mean",
-    "validation_cases", "cost", "spec_sha256", "environment_id", "kind", "turns",
+    "seed", "split", "experiment", "experiment_id", "commitment", "versions", "isolation", "validation_mean",
+    "validation_cases", "cost_usd", "task_fingerprint", "environment_id", "kind", "turns",
 )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_a_run_is_exported(shell: Shell, root: Path, tmp_path: Path) -> None:
     assert shell("export", "csv", root, "-o", target, "--tables", "runs,submissions,episodes,steps").code == 0
     tables = {file.stem: list(csv.DictReader(file.read_text().splitlines())) for file in target.glob("*.csv")}
     (row,) = tables["runs"]
-    assert (row["run"], row["task"], row["harness"], row["score"], row["spent"]) == (
+    assert (row["run_id"], row["task"], row["agent_kind"], row["score"], row["spent"]) == (
         RUN,
         TASK,
         MODEL,

@@ -11,7 +11,6 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import SCHEMA
 from evopolicygym.core.run_summary import RunSummary, UsageSummary
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.export.schema import RunRow, columns
 from evopolicygym.records.journal import decode_event, encode_event
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
@@ -146,24 +145,8 @@ def test_a_run_without_a_record_is_refused(tmp_path: Path) -> None:
         read_summary(RunPaths(tmp_path))
 
 
-def test_a_row_has_every_column_that_tables_have_of_a_run(tmp_path: Path, document: dict[str, Any]) -> None:
-    """What is exported of a run is in its row, but for the name of its experiment, which its directory has."""
-    row = summary(document).row()
-
-    assert {column.name for column in columns(RunRow)} - row.keys() == {
-        "experiment",
-        "name",
-        "tags",
-        "note",
-        "record",
-        "unchecked",
-    }
-    assert row == summary_of(read_run(tmp_path / "real")).row()
-    assert (row["run"], row["spent"]) == (document["run_id"], document["budget"]["spent"])
-
-
 def test_a_row_believes_a_document(document: dict[str, Any]) -> None:
     """A submission that was selected and isn't there is no error: ``verify`` finds it."""
     outcome = document["outcome"] | {"selected_submission": 99}
 
-    assert summary(document | {"outcome": outcome}).row()["first_reached_submission"] is None
+    assert summary(document | {"outcome": outcome}).first_reached is None

@@ -127,7 +127,7 @@ def test_repeats_with_two_versions_of_a_tool(played_run: PlayedRun) -> None:
     """Repeats that tell two versions of their tool are not pooled; an unknown one, and other agents, are."""
     (run,) = load_results([played_run.paths.root]).runs
     old, new = replace(run, agent_version="tool 1.0"), replace(run, agent_version="tool 1.1", run_id="b")
-    other = replace(run, label="other", agent_version="other 7", run_id="c")
+    other = replace(run, agent="other", agent_version="other 7", run_id="c")
 
     assert "agent_version" in differences([old, new], ())
     assert not differences([old, run, other], ())

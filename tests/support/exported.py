@@ -14,6 +14,7 @@ from evopolicygym.core.rollout import Recording
 from evopolicygym.core.spaces import Box, to_schema
 from evopolicygym.core.task import BudgetRule, EnvironmentSpec, Task
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.rows import columns
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.config import RunConfig
@@ -67,4 +68,4 @@ def film(root: Path, steps: int, side: int) -> RunPaths:
 
 def fields(row: Any) -> dict[str, Any]:
     """Return a row by its columns."""
-    return {name: getattr(row, name) for name in type(row).__slots__}
+    return {column.name: column.cell(row) for column in columns(type(row))}

@@ -108,7 +108,7 @@ def viewed(runs: Path) -> tuple[int, str]:
 def loaded(runs: Path) -> tuple[int, str]:
     """Return what Python's face reads."""
     from evopolicygym.core.errors import EvoPolicyGymError
-    from evopolicygym.export.tables import load_runs
+    from evopolicygym.records.tables import load_runs
 
     try:
         found = load_runs(runs)

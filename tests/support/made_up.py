@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.analysis.results import RunResult, result_of
+from evopolicygym.analysis.results import result_of
 from evopolicygym.core import regular_file
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.records import checked
 from evopolicygym.records.checked import CheckedRun, RecordState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import DOCUMENT, JOURNAL, read_run
+from evopolicygym.records.rows import RunRow
 from evopolicygym.records.run_document import MAX_BYTES, decode, record_text
 from places import SUPPORT
 
@@ -37,7 +38,7 @@ def take_made_up_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(checked, "_state", lambda _summary, _found, **_: (RecordState.PLAYED_HERE, ""))
 
 
-def load_result(root: Path) -> RunResult:
+def load_result(root: Path) -> RunRow:
     """Return the result of one run."""
     return result_of(checked.open_run(root))
 

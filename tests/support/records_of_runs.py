@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.analysis.published.score_tables import paper, shipped
-from evopolicygym.analysis.results import RunResult
 from evopolicygym.records import run_document
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.rows import RunRow
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.specs import catalog
 from fakes import whole_run
@@ -42,13 +42,13 @@ def changed(document: dict[str, Any], task: str, agent: str, returns: Sequence[f
     return new
 
 
-def made_result(task: str, agent: str, returns: Sequence[float], seed: int = 0, **changes: Any) -> RunResult:
+def made_result(task: str, agent: str, returns: Sequence[float], seed: int = 0, **changes: Any) -> RunRow:
     """Return a run's result without a record: a shipped run's, with another task, agent and outcome."""
-    template = next(run for run in shipped("baselines").runs if run.label == "tuner")
+    template = next(run for run in shipped("baselines").runs if run.agent == "tuner")
     outcome = {"run_id": f"{agent}-{task}-{seed}", "root": Path(f"{agent}-{task}-{seed}"), "commitment": task}
     return replace(
         template,
-        **{**outcome, "task": task, "agent": agent, "label": agent, "model": "", "seed": seed, **changes},
+        **{**outcome, "task": task, "agent": agent, "agent_kind": agent, "model": None, "seed": seed, **changes},
         held_out_returns=tuple(returns),
     )
 

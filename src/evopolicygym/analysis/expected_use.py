@@ -12,8 +12,8 @@ from enum import StrEnum
 from statistics import fmean, median
 
 from evopolicygym.analysis.ranking.bootstrap import t_quantile
-from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.agent import INSPECT, OUTSIDE
+from evopolicygym.records.rows import RunRow
 
 COVERAGE = 0.9
 """The share of runs that are to lie within the range."""
@@ -57,9 +57,9 @@ class PlannedUse:
     max_cost: float | None = None
     max_tokens: int | None = None
 
-    def is_by_agent_of(self, run: RunResult) -> bool:
+    def is_by_agent_of(self, run: RunRow) -> bool:
         """Return whether a run was played by the same agent with the same model."""
-        return (self.agent, self.model, self.effort) == (run.agent, run.model, run.effort)
+        return (self.agent, self.model, self.effort) == (run.agent_kind, run.model or "", run.effort or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class ExpectedUse:
 class PlayedRuns:
     """The runs that estimates stand on: the user's own, and those that ship."""
 
-    own: tuple[RunResult, ...] = ()
-    shipped: tuple[RunResult, ...] = ()
+    own: tuple[RunRow, ...] = ()
+    shipped: tuple[RunRow, ...] = ()
     episode_seconds: Callable[[str], float | None] = lambda _: None
     """Returns the seconds of a task's episode of random play on one core; None where they are unknown."""
 
@@ -120,28 +120,28 @@ class PlayedRuns:
         """Return what a planned run is expected to use, without regard to its limits."""
         candidates = self._candidates(planned)
 
-        def agent_seconds(run: RunResult) -> float | None:
+        def agent_seconds(run: RunRow) -> float | None:
             if not run.spent:
                 return None
-            of_agent = run.turn_s * planned.budget / run.spent
+            of_agent = run.turn_seconds * planned.budget / run.spent
             if not planned.asks_model:
                 return of_agent * self._episode_ratio(planned, run)
             here, there = self._episode_s(planned, run)
-            return planned.budget * (max(0.0, run.turn_s / run.spent - there) + here)
+            return planned.budget * (max(0.0, run.turn_seconds / run.spent - there) + here)
 
-        def seconds(run: RunResult) -> float | None:
+        def seconds(run: RunRow) -> float | None:
             hidden = candidates * planned.validation_cases + planned.held_out_cases
             of_agent = agent_seconds(run)
-            if of_agent is None or not run.wall_s:
+            if of_agent is None or not run.wall_seconds:
                 return None
-            of_hidden = max(0.0, run.wall_s - run.turn_s) * hidden / _hidden_episodes(run)
+            of_hidden = max(0.0, run.wall_seconds - run.turn_seconds) * hidden / _hidden_episodes(run)
             return of_agent + of_hidden * self._episode_ratio(planned, run)
 
-        def tokens(run: RunResult) -> float | None:
+        def tokens(run: RunRow) -> float | None:
             return run.tokens * planned.budget / run.spent if run.tokens and run.spent else None
 
-        def cost(run: RunResult) -> float | None:
-            return run.cost * planned.budget / run.spent if run.cost and run.spent else None
+        def cost(run: RunRow) -> float | None:
+            return run.cost_usd * planned.budget / run.spent if run.cost_usd and run.spent else None
 
         nothing = UseRange(0.0, 0.0, 0.0, NO_MODEL, 0)
         return ExpectedUse(
@@ -151,12 +151,12 @@ class PlayedRuns:
             self._range(planned, cost) if planned.asks_model else nothing,
         )
 
-    def _episode_ratio(self, planned: PlannedUse, run: RunResult) -> float:
+    def _episode_ratio(self, planned: PlannedUse, run: RunRow) -> float:
         """Return how many times as long an episode of a planned run takes as one of a played run."""
         here, there = self._episode_s(planned, run)
         return (here + FIXED_S) / (there + FIXED_S)
 
-    def _episode_s(self, planned: PlannedUse, run: RunResult) -> tuple[float, float]:
+    def _episode_s(self, planned: PlannedUse, run: RunRow) -> tuple[float, float]:
         """Return the seconds of an episode of a planned and of a played run; zeros where they say nothing."""
         if planned.task == run.task:
             return 0.0, 0.0
@@ -164,7 +164,7 @@ class PlayedRuns:
         return (0.0, 0.0) if here is None or there is None else (here, there)
 
     def _range(
-        self, planned: PlannedUse, amount: Callable[[RunResult], float | None], elsewhere: float = 0.0
+        self, planned: PlannedUse, amount: Callable[[RunRow], float | None], elsewhere: float = 0.0
     ) -> UseRange | None:
         """Return the range of an amount; None where no run tells it."""
         for basis in Basis:
@@ -184,7 +184,7 @@ class PlayedRuns:
         return min(max(expected, planned.fewest_submissions), planned.most_submissions, planned.budget)
 
 
-def _counts(run: RunResult, planned: PlannedUse, basis: Basis) -> bool:
+def _counts(run: RunRow, planned: PlannedUse, basis: Basis) -> bool:
     """Return whether a run is of a basis; runs whose agents ask a model tell nothing of those that ask none."""
     same_agent, same_task = planned.is_by_agent_of(run), run.task == planned.task
     match basis:
@@ -196,9 +196,9 @@ def _counts(run: RunResult, planned: PlannedUse, basis: Basis) -> bool:
             return same_agent and not same_task
 
 
-def _asks_model(run: RunResult) -> bool:
+def _asks_model(run: RunRow) -> bool:
     """Return whether a run's agent asks a model, as far as its record tells; agents from outside are taken to."""
-    return bool(run.tokens) or run.agent in {OUTSIDE, INSPECT}
+    return bool(run.tokens) or run.agent_kind in {OUTSIDE, INSPECT}
 
 
 def _range_of(logs: Sequence[float], spread: float, source: str) -> UseRange:
@@ -211,12 +211,14 @@ def _range_of(logs: Sequence[float], spread: float, source: str) -> UseRange:
     return UseRange(math.exp(centre - half), math.exp(centre), math.exp(centre + half), source, count)
 
 
-def _candidates_of(run: RunResult) -> int:
+def _candidates_of(run: RunRow) -> int:
     return len(set(run.checkpoints)) or run.submissions
 
 
-def _hidden_episodes(run: RunResult) -> int:
-    return _candidates_of(run) * run.validation_cases + (len(run.held_out_returns) or run.held_out_cases) or 1
+def _hidden_episodes(run: RunRow) -> int:
+    return (
+        _candidates_of(run) * (run.validation_cases or 0) + (len(run.held_out_returns) or run.held_out_cases or 0) or 1
+    )
 
 
 def add_ranges(ranges: Iterable[UseRange | None]) -> UseRange | None:

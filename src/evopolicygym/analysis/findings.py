@@ -13,24 +13,26 @@ from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates
 from evopolicygym.analysis.ranking.comparability import TableFilter, distinct_runs
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
-from evopolicygym.analysis.results import Results, RunResult
+from evopolicygym.analysis.results import Results
 from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.task import TaskKind
 from evopolicygym.core.text import printable
 from evopolicygym.records.reader import Problem, read_run
+from evopolicygym.records.rows import RunRow
 
 
 @dataclass(frozen=True, slots=True)
 class RunFindings:
     """One finished run."""
 
-    result: RunResult
+    result: RunRow
     measured: Mapping[str, Any]
     """The measurements by diagnostic; empty if the journal could not be read, or no diagnostic was requested."""
 
     @property
     def group(self) -> Group:
         """The group of the run, under its label in the leaderboard."""
-        return Group(self.result.label, self.result.kind.value, self.result.task)
+        return Group(self.result.agent, self.result.kind or TaskKind.UNKNOWN, self.result.task)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Findings:
         """The entries that were played: those of the leaderboard first, in its order."""
         standings = self.board.standings if self.board else ()
         placed = [standing.entry.label for standing in standings if not standing.entry.is_shipped]
-        return tuple(dict.fromkeys([*placed, *sorted(run.result.label for run in self.runs)]))
+        return tuple(dict.fromkeys([*placed, *sorted(run.result.agent for run in self.runs)]))
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ class Findings:
         """Return the measurements of a diagnostic by task and entry, in the order of both."""
         found: dict[tuple[str, str], list[Any]] = defaultdict(list)
         for run, measured in self.measured(diagnostic):
-            found[run.result.task, run.result.label].append(measured)
+            found[run.result.task, run.result.agent].append(measured)
         tasks = {
             task: {label: found[task, label] for label in self.labels if (task, label) in found} for task in self.tasks
         }
@@ -88,7 +90,7 @@ def find(
     shipped: Sequence[PublishedTable] = (),
     choice: TableFilter | None = None,
     diagnostics: Iterable[str] = (),
-    follow: Callable[[Sequence[RunResult]], Iterable[RunResult]] = lambda runs: runs,
+    follow: Callable[[Sequence[RunRow]], Iterable[RunRow]] = lambda runs: runs,
 ) -> Findings:
     """Return the findings about runs; ``follow`` wraps the iteration over runs, to show progress.
 

@@ -22,7 +22,7 @@ from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow, score_table, score_tables
 from evopolicygym.analysis.ranking.task_scale import BEST
-from evopolicygym.analysis.results import Results, RunResult, load_results, results_of_nonce
+from evopolicygym.analysis.results import Results, load_results, results_of_nonce
 from evopolicygym.analysis.tables.contents import (
     add_title,
     leaderboards_document,
@@ -71,6 +71,7 @@ from evopolicygym.records.bundle import is_bundle
 from evopolicygym.records.experiment import missing_runs
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import Places, Problem, find_places
+from evopolicygym.records.rows import RunRow
 from evopolicygym.records.run_document import read_summary
 
 
@@ -372,8 +373,8 @@ def _missing(results: Results) -> list[str]:
     unread = {problem.root.name for problem in results.problems}
     found: dict[str, set[str]] = {}
     for run in results.runs:
-        found.setdefault(run.experiment, set(unread)).add(run.run_id)
-    names = {run.experiment: run.experiment_name or run.experiment[:8] for run in results.runs}
+        found.setdefault(run.experiment_id or "", set(unread)).add(run.run_id)
+    names = {id_: run.experiment_name or id_[:8] for run in results.runs if (id_ := run.experiment_id)}
     here = missing_runs(found)
     notes = [
         f"{count} of {began} runs that experiment {names[identity]} began on this machine are not among these."
@@ -451,14 +452,14 @@ def compare(
     directories = [side for side in sides if Path(side).is_dir() or is_bundle(Path(side))]
     named = {side: load_results([Path(side)]) for side in directories}
     shipped_labels = {entry.name for table in tables for entry in table.entries}
-    shipped_labels |= {run.label for table in tables for run in table.runs}
+    shipped_labels |= {run.agent for table in tables for run in table.runs}
     needed = any(side not in shipped_labels for side in sides if side not in named)
     loaded = load_results(find_places(runs, runs_directory, needed=needed))
     of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if sides[0] == sides[1] or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{sides[0]!r} would be compared with itself; expected two different labels or directories.")
     here = set().union(*of_sides)
-    labels = _labels(named, {run.label for run in loaded.runs if run.identity not in here} | shipped_labels)
+    labels = _labels(named, {run.agent for run in loaded.runs if run.identity not in here} | shipped_labels)
     everything = _joined(loaded, named, labels)
     one, other = (labels.get(side, side) for side in sides)
     anything = score_table(everything, tables, TableFilter(list(group_by), mix=True))
@@ -480,9 +481,9 @@ def _concerns(problem: Problem, labels: Sequence[str]) -> bool:
     return any(label.startswith(entry) for label in labels)
 
 
-def _joined(loaded: Results, named: dict[str, Results], labels: dict[str, str]) -> tuple[RunResult, ...]:
+def _joined(loaded: Results, named: dict[str, Results], labels: dict[str, str]) -> tuple[RunRow, ...]:
     """Return all runs, each once; those of a named place under the label that it has here."""
-    here = {run.identity: replace(run, label=labels[side]) for side, each in named.items() for run in each.runs}
+    here = {run.identity: replace(run, agent=labels[side]) for side, each in named.items() for run in each.runs}
     return (*here.values(), *(run for run in loaded.runs if run.identity not in here))
 
 
@@ -494,7 +495,7 @@ def _labels(named: dict[str, Results], others: set[str]) -> dict[str, str]:
 
 
 def _one_label(side: str, results: Results) -> str:
-    labels = sorted({run.label for run in results.runs})
+    labels = sorted({run.agent for run in results.runs})
     if len(labels) != 1:
         found = ", ".join(labels) or f"no finished run ({len(results.problems)} that can't be used)"
         raise UsageError(f"Expected the runs of one entry in {side}, found: {found}. What works: an entry's label.")

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 from evopolicygym.core.errors import MissingPackage, UnknownName
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number, plus_minus
-from evopolicygym.export.schema import TABLES, EpisodeRow, SubmissionRow, columns
-from evopolicygym.export.tables import RunTables, tables_of
 from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.reader import find_run
+from evopolicygym.records.rows import TABLES, EpisodeRow, SubmissionRow, columns
 from evopolicygym.records.run_document import held_out_returns, summary_of
+from evopolicygym.records.tables import RunTables, tables_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FIGURE = "learning_curve"
 """The figure of a run in a notebook."""
-SHOWN = ("submission", "status", "episodes", "train_mean", "validation_mean", "selected")
+SHOWN = ("submission", "status", "episodes", "train_mean", "validation_mean", "is_selected")
 """Columns of the table of submissions in a notebook."""
 
 
@@ -39,7 +39,7 @@ class Run:
     @property
     def id(self) -> str:
         """The run's id, such as ``20261121-060000-ab12``."""
-        return self._run.row.run
+        return self._run.row.run_id
 
     @property
     def task(self) -> str:
@@ -64,7 +64,7 @@ class Run:
     @property
     def standard_error(self) -> float | None:
         """The score's standard error over held-out cases; None if unknown."""
-        return self._run.row.standard_error
+        return self._run.row.score_standard_error
 
     @property
     def success_rate(self) -> float | None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from evopolicygym.core.agent import AgentConfig, AgentEnd, PriceSnapshot, limit_reached
 from evopolicygym.core.cases import SplitSource
@@ -13,11 +12,6 @@ from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Task
 
-UNKNOWN_OF_RELEASE: Mapping[str, Any] = {
-    **dict.fromkeys(("split_source", "text", "interface", "feedback", "memory"), ""),
-    **dict.fromkeys(("train_cases", "validation_cases", "finish_allowed", "min_episodes", "turns", "resumes")),
-}
-"""Columns of ``RunSummary.row()`` that a record of the paper's release doesn't tell, besides those that are empty."""
 ENDED_BY: Mapping[CloseReason, str] = {
     CloseReason.BUDGET_SPENT: "budget",
     CloseReason.SUBMISSIONS_SPENT: "submissions",
@@ -319,111 +313,13 @@ class RunSummary:
         """The earliest submission with the selected checkpoint; None before the selection."""
         selected = self.outcome.selected_submission
         checkpoint = next((found.checkpoint for found in self.submissions if found.submit_index == selected), None)
-        return next((found.submit_index for found in self._candidates if found.checkpoint == checkpoint), None)
-
-    def row(self) -> dict[str, Any]:
-        """Return the run as one flat row for results, exports and pages, keyed by column.
-
-        Column names are those of the exported table. Missing texts and mappings are empty, unknown numbers None, and
-        times are ISO 8601 texts.
-        """
-        task, agent, outcome, timing = self.task, self.agent, self.outcome, self.timing
-        environment, budget, usage = task.environment, task.budget, self.usage or UsageSummary({})
-        unknown = {} if environment.is_known else UNKNOWN_OF_RELEASE
-        return {
-            "run": self.run_id,
-            "task": environment.name,
-            "environment_id": environment.id,
-            "family": environment.family,
-            "kind": environment.kind.value,
-            "agent": agent.label or agent.name,
-            "harness": agent.name,
-            "entry": self.entry,
-            "label": agent.label,
-            "program_sha256": agent.program_sha256,
-            "program_changes": tuple(change.program_sha256 for change in self.program_changes),
-            "agent_version": self.agent_version,
-            "model": agent.model,
-            "model_server": agent.model_server,
-            "limits": str(agent.allowance),
-            "effort": agent.effort,
-            "command": agent.command,
-            "allowance": agent.allowance,
-            "options": agent.options,
-            "seed": self.seed,
-            "split_source": self.split.value,
-            "experiment_id": self.experiment,
-            "nonce": self.nonce,
-            "revealed": self.revealed,
-            "commitment": self.commitment,
-            "protocol_version": self.protocol_version,
-            "evopolicygym_version": self.evopolicygym_version,
-            "versions": self.fingerprint.versions,
-            "simulator_code": self.fingerprint.simulator_code,
-            "spec_sha256": self.fingerprint.spec_sha256,
-            "isolation": self.isolation.level,
-            "stage": self.stage.value,
-            "status": outcome.status.value if outcome.status else None,
-            "closed": outcome.closed.value if outcome.closed else None,
-            "ended_by": self.ended_by,
-            "is_early": self.is_early,
-            "score": outcome.score,
-            "standard_error": self.held_out.standard_error if self.held_out else None,
-            "success_rate": outcome.success_rate,
-            "held_out_returns": outcome.held_out_returns or (),
-            "validation_mean": outcome.validation_mean,
-            "selected_submission": outcome.selected_submission,
-            "first_reached_submission": self.first_reached,
-            "budget": self.budget.episodes,
-            "spent": self.budget.spent,
-            "submissions": self.budget.submissions,
-            "checkpoints": tuple(submission.checkpoint for submission in self.submissions),
-            "distinct_checkpoints": len({candidate.checkpoint for candidate in self._candidates}),
-            "validation_cases": task.validation_cases,
-            "held_out_cases": task.held_out_cases or None,
-            "train_cases": task.train_cases,
-            "random_anchor": environment.random_anchor,
-            "idle_anchor": environment.idle_anchor,
-            "text": task.text.value,
-            "interface": task.interface.value,
-            "feedback": task.feedback.value,
-            "memory": task.memory.value,
-            "finish_allowed": task.finish_allowed,
-            "min_episodes": budget.min_per_submission,
-            "max_episodes": budget.max_per_submission,
-            "max_submissions": budget.max_submissions,
-            "films": task.films,
-            "policy_packages": " ".join(task.policy_packages),
-            "policy_limits": task.limits.changed,
-            "model_requests": _count(usage.requests),
-            "unknown_generations": _count(usage.unknown_generations),
-            "input_tokens": _count(usage.input_tokens),
-            "cached_input_tokens": _count(usage.cached_input_tokens),
-            "output_tokens": _count(usage.output_tokens),
-            "reasoning_tokens": _count(usage.reasoning_tokens),
-            "model_seconds": usage.seconds,
-            "cost": usage.cost,
-            "tool_usage": self.tool_usage.amounts if self.tool_usage else {},
-            "tokens": self.tokens,
-            "known_cost": self.cost,
-            "opened_at": timing.opened_at,
-            "finished_at": timing.finished_at,
-            "turns": len(timing.agent_turns),
-            "resumes": len(timing.resumed_at),
-            "train_seconds": float(timing.train_seconds),
-            "wall_seconds": timing.wall_seconds,
-            "turn_seconds": sum(turn.seconds for turn in timing.agent_turns),
-            **unknown,
-        }
+        return next((found.submit_index for found in self.candidates if found.checkpoint == checkpoint), None)
 
     @property
-    def _candidates(self) -> Iterator[SubmissionSummary]:
+    def candidates(self) -> Iterator[SubmissionSummary]:
+        """The submissions whose checkpoints may be selected."""
         return (submission for submission in self.submissions if submission.status is SubmissionStatus.OK)
 
     @property
     def _usages(self) -> tuple[UsageSummary, ...]:
         return tuple(usage for usage in (self.usage, self.tool_usage) if usage is not None)
-
-
-def _count(amount: float | None) -> int | None:
-    return None if amount is None else int(amount)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from evopolicygym.analysis.ranking.comparability import COMPARED, property_of
-from evopolicygym.analysis.results import RunResult, result_of
+from evopolicygym.analysis.results import result_of
 from evopolicygym.core.score import Estimate, estimate, normalised
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
-from evopolicygym.export.schema import RunRow
-from evopolicygym.export.tables import RunTables
+from evopolicygym.records.rows import RunRow
+from evopolicygym.records.tables import RunTables
 
-OF_THE_TASK = frozenset({"commitment", "versions", "simulator_code", "spec_sha256"})
+OF_THE_TASK = frozenset({"commitment", "versions", "simulator_code", "task_fingerprint"})
 """Properties of a run's task and cases, which may differ between the combined runs."""
 SETTINGS = (*(name for name in COMPARED if name not in OF_THE_TASK), "isolation", "split")
 """Properties besides the agent's that must agree in combined runs."""
@@ -61,7 +61,7 @@ class TaskEvaluation:
     def returns(self) -> Estimate:
         """Mean held-out return; its error is over runs, or over the cases of a single run."""
         if len(self.runs) == 1:
-            return Estimate(self.row.score or 0.0, self.row.standard_error, self.row.held_out_cases or 0)
+            return Estimate(self.row.score or 0.0, self.row.score_standard_error, self.row.held_out_cases or 0)
         return estimate([row.score for row in self.runs if row.score is not None])
 
     @property
@@ -106,11 +106,11 @@ class EvaluationsExporter(BaseExporter):
         """Add a run to its agent's evaluations."""
         row = run.row
         if row.score is None or row.finished_at is None:
-            self.notes.append(f"{row.run} is left out: it has no score ({row.status or row.stage}).")
+            self.notes.append(f"{row.run_id} is left out: it has no score ({row.status or row.stage}).")
             return
         environment = run.record.state.opened.task.environment
         if not environment.is_known:
-            self.notes.append(f"{row.run} is left out: it was played by the paper's release, whose task is unknown.")
+            self.notes.append(f"{row.run_id} is left out: it was played by the paper's release, whose task is unknown.")
             return
         anchors = environment.random_anchor, environment.reference_anchor
         random, reference = (anchor.mean if anchor else None for anchor in anchors)
@@ -134,11 +134,11 @@ class EvaluationsExporter(BaseExporter):
             yield entry, [self._evaluations[pair] for pair in pairs]
 
 
-def entry_of(row: RunRow, result: RunResult) -> AgentEntry:
+def entry_of(row: RunRow, result: RunRow) -> AgentEntry:
     """Return the agent that played a run."""
     values = {name: property_of(result, name) for name in SETTINGS}
     settings = tuple((name, str(value)) for name, value in values.items() if value is not None)
-    return AgentEntry(row.agent, row.harness, row.model or "", row.effort or "", settings)
+    return AgentEntry(row.label or row.agent_kind, row.agent_kind, row.model or "", row.effort or "", settings)
 
 
 def path_part(name: str) -> str:

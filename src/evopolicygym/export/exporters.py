@@ -11,10 +11,10 @@ from typing import ClassVar, Self
 
 from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
 from evopolicygym.core.registry import Registry
-from evopolicygym.export.schema import TABLES
-from evopolicygym.export.tables import RunTables, each_run
 from evopolicygym.records.checked import CheckedRun
 from evopolicygym.records.reader import Problem
+from evopolicygym.records.rows import TABLES
+from evopolicygym.records.tables import RunTables, each_run
 
 EXTRA = "data"
 """The package's extra that exporters need."""

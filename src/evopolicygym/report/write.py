@@ -198,7 +198,7 @@ def _contents(
         entries=_distinct(label for group in findings for label in group.labels),
         tasks=tuple(dict.fromkeys(run.task for run in sorted(results, key=lambda run: (run.family, run.task)))),
         shipped=tuple(table.source for table in shipped),
-        isolation=_count(run.isolation for run in results),
+        isolation=_count(run.isolation or "unknown" for run in results),
         fingerprints=_count(run.fingerprint for run in results),
         notes=_distinct(local(note) for board in boards for note in board.notes),
         page=PAGE if has_pages else None,

@@ -9,10 +9,11 @@ from pathlib import Path
 from evopolicygym.agents.kit.model_options import MODEL_OPTIONS
 from evopolicygym.analysis.expected_use import ExpectedUse, PlannedUse, PlayedRuns, UseRange, add_ranges
 from evopolicygym.analysis.published.score_tables import shipped
-from evopolicygym.analysis.results import RunResult, load_results
+from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.text import duration
+from evopolicygym.records.rows import RunRow
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import default_jobs
@@ -26,7 +27,7 @@ LIMITS = ("max_cost", "max_time")
 
 def load_played_runs(directory: Path) -> PlayedRuns:
     """Return the runs that estimates stand on: those below a directory, if there are any, and those that ship."""
-    own: tuple[RunResult, ...] = ()
+    own: tuple[RunRow, ...] = ()
     with suppress(UsageError):  # there may be none
         own = load_results([directory]).runs
     own = tuple(run for run in own if not run.is_release)

@@ -19,10 +19,10 @@ from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, TableFilter,
 from evopolicygym.analysis.ranking.decision import holm
 from evopolicygym.analysis.ranking.score_table import MISSING_SCORES, score_table
 from evopolicygym.analysis.ranking.task_scale import TaskScale, ranked_among, scale_on
-from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.agent import LIMITS
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import RUN_OPTIONS
+from evopolicygym.records.rows import RunRow
 
 HARNESS, MODEL = "harness", "model"
 ALLOWANCE = {option: name for name, option in LIMITS.items()}
@@ -37,24 +37,26 @@ UNASKED = {HARNESS, MODEL}
 OF_TASK = {name: recorded for name, recorded in RECORDED.items() if recorded in OF_ENTRIES}
 
 
-def level_of(run: RunResult, knob: str) -> Any:  # noqa: ANN401 - any knob's
+def level_of(run: RunRow, knob: str) -> Any:  # noqa: ANN401 - any knob's
     """Return the level that a run has of a knob."""
     if knob == HARNESS:
-        return run.agent
+        return run.agent_kind
+    if knob == MODEL:
+        return run.model or ""
     if knob in ALLOWANCE:
         return getattr(run.allowance, ALLOWANCE[knob])
     return property_of(run, RECORDED[knob])
 
 
-def agent_of(run: RunResult, knobs: Iterable[str]) -> tuple[Hashable, ...]:
+def agent_of(run: RunRow, knobs: Iterable[str]) -> tuple[Hashable, ...]:
     """Return the identity of a run's agent without the knobs that are compared."""
-    own = {HARNESS: run.agent, MODEL: run.model, "effort": run.effort}
+    own = {HARNESS: run.agent_kind, MODEL: run.model, "effort": run.effort}
     own |= {name: level_of(run, name) for name in ALLOWANCE}
-    identity = run.options_text, *run.command, *run.programs, run.given_label
+    identity = run.options_text, *run.command, *run.programs, run.label or ""
     return (*(own[name] for name in own if name not in set(knobs)), *identity)
 
 
-def knobs_that_differ(runs: Sequence[RunResult], requested: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
+def knobs_that_differ(runs: Sequence[RunRow], requested: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
     """Return the levels of each requested knob, or of each knob that differs between runs of an agent on a task.
 
     Raises ``UsageError`` for an unknown knob, or if nothing differs.
@@ -72,7 +74,7 @@ def knobs_that_differ(runs: Sequence[RunResult], requested: Sequence[str] = ()) 
     return several
 
 
-def refuse_other_differences(runs: Sequence[RunResult], knobs: Iterable[str]) -> None:
+def refuse_other_differences(runs: Sequence[RunRow], knobs: Iterable[str]) -> None:
     """Raise ``UsageError`` if runs on a task differ in more than the knobs."""
     by = {OF_TASK[name] for name in knobs if name in OF_TASK} | {
         "limits"
@@ -87,7 +89,7 @@ def refuse_other_differences(runs: Sequence[RunResult], knobs: Iterable[str]) ->
         )
 
 
-def _differs(runs: Sequence[RunResult], knob: str) -> bool:
+def _differs(runs: Sequence[RunRow], knob: str) -> bool:
     """Return whether a knob differs between runs; for an agent's knob, between runs of otherwise the same agent."""
     if knob in UNASKED:
         return False
@@ -97,7 +99,7 @@ def _differs(runs: Sequence[RunResult], knob: str) -> bool:
     return any(len(each) > 1 for each in levels.values())
 
 
-def _levels(runs: Sequence[RunResult], knob: str) -> tuple[Any, ...]:
+def _levels(runs: Sequence[RunRow], knob: str) -> tuple[Any, ...]:
     """Return the levels in order: numbers by size, else the default first; no limit is the largest."""
     found: Mapping[str, Any] = {str(level): level for level in (level_of(run, knob) for run in runs)}
     numbers = all(level is None or isinstance(level, (int, float)) for level in found.values())
@@ -199,7 +201,7 @@ Block = Mapping[str, list[ScoredRun]]
 WITHOUT_SCORE = "A run without a checkpoint to score counts as uniform random, or as its agent's worst other run there."
 
 
-def effects(runs: Sequence[RunResult], requested: Sequence[str] = (), *, in_returns: bool = False) -> Effects:
+def effects(runs: Sequence[RunRow], requested: Sequence[str] = (), *, in_returns: bool = False) -> Effects:
     """Return the effects of the requested knobs, or of all that differ; raise ``UsageError`` for other differences.
 
     Agents' names and models are knobs only on request. ``in_returns`` has them in returns, environment by environment.
@@ -223,7 +225,7 @@ def effects(runs: Sequence[RunResult], requested: Sequence[str] = (), *, in_retu
     return effects_of(scored, knobs, scales, notes)
 
 
-def _worst_means(runs: Iterable[RunResult], knobs: Iterable[str]) -> dict[tuple[str, Hashable], float]:
+def _worst_means(runs: Iterable[RunRow], knobs: Iterable[str]) -> dict[tuple[str, Hashable], float]:
     """Return the mean that a run without a score counts with, by environment and agent: to fail never pays."""
     found: dict[tuple[str, Hashable], float] = {}
     for run in runs:
@@ -269,9 +271,9 @@ def _count_runs(blocks: Iterable[Block]) -> int:
     return sum(len(runs) for block in blocks for runs in block.values())
 
 
-def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:
+def _scales(runs: Sequence[RunRow], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:
     """Return the normalised scale of each task, and notes on the runs."""
-    named = [replace(run, label=f"{agent_of(run, knobs)}{_levels_of(run, knobs)}") for run in runs]
+    named = [replace(run, agent=f"{agent_of(run, knobs)}{_levels_of(run, knobs)}") for run in runs]
     table = score_table(named, (), TableFilter(mix=True))
     counts = ranked_among(table, partial=False)
     scales = {task.name: scale for task in table.tasks if (scale := scale_on(table, task.name, counts))}
@@ -285,13 +287,13 @@ def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[s
     return scales, notes
 
 
-def _levels_of(run: RunResult, knobs: Iterable[str]) -> dict[str, Any]:
+def _levels_of(run: RunRow, knobs: Iterable[str]) -> dict[str, Any]:
     return {knob: level_of(run, knob) for knob in knobs}
 
 
-def _score_run(run: RunResult, knobs: Mapping[str, Any], worst: float, scale: TaskScale | None) -> ScoredRun:
+def _score_run(run: RunRow, knobs: Mapping[str, Any], worst: float, scale: TaskScale | None) -> ScoredRun:
     """Return a run's scores, by held-out case: normalised, or its returns without a scale."""
-    scores = np.array(run.held_out_returns or (worst,) * max(1, run.held_out_cases), dtype=float)
+    scores = np.array(run.held_out_returns or (worst,) * max(1, run.held_out_cases or 0), dtype=float)
     if scale is not None:
         scores = (scores - scale.low) / (scale.best - scale.low)
     return ScoredRun(run.task, agent_of(run, knobs), run.seed, _levels_of(run, knobs), scores)

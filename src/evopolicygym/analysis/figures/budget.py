@@ -30,7 +30,7 @@ TENTHS = 10
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     uses = findings.measured("budget")
-    found = {label: [use for run, use in uses if run.result.label == label] for label in findings.labels}
+    found = {label: [use for run, use in uses if run.result.agent == label] for label in findings.labels}
     shown = {label: own for label, own in found.items() if any(use.submissions for use in own)}
     entries = list(shown)[:MOST]
     if not entries:

@@ -29,7 +29,7 @@ COUNTED = {"lines": "lines that are not blank", "functions": "functions", "branc
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     runs = [
-        (run.result.label, code, run.measured["budget"])
+        (run.result.agent, code, run.measured["budget"])
         for run, code in findings.measured("code")
         if "budget" in run.measured and any(code.submissions)
     ]

@@ -36,7 +36,7 @@ NARROWEST = 10.0
 @with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
-    runs = [(run.result.label, found) for run, found in findings.measured("failures")]
+    runs = [(run.result.agent, found) for run, found in findings.measured("failures")]
     entries = [label for label in findings.labels if any(own == label for own, _ in runs)][:MOST]
     if not entries:
         return placeholder_figure(TITLE, "No run's failures are known.")

@@ -36,7 +36,7 @@ def draw(findings: Findings) -> Figure:
     families: dict[str, dict[str, list[LearningCurve]]] = defaultdict(lambda: defaultdict(list))
     for run, curve in findings.measured("learning_curve"):
         if all_finite(curve.baseline, curve.final) and curve.final > curve.baseline:
-            families[run.result.family][run.result.label].append(curve)
+            families[run.result.family][run.result.agent].append(curve)
     if not families:
         return placeholder_figure(TITLE, "No run has improved.")
     entries = [label for label in findings.labels if any(label in found for found in families.values())][:MOST]

@@ -41,11 +41,11 @@ def draw(findings: Findings) -> Figure:
     drawn = list(islice(every, MOST))
     if not drawn:
         return placeholder_figure(TITLE, "No run has a submission.")
-    shown = short_names(dict.fromkeys(run.result.label for run, _ in drawn), LONGEST)
+    shown = short_names(dict.fromkeys(run.result.agent for run, _ in drawn), LONGEST)
     tasks = [shorten(run.result.task, LONGEST) for run, _ in drawn]
     figure, cells = panels(TITLE, tasks, columns=COLUMNS, height=1.9)
     for axes, (run, edits) in zip(cells, drawn, strict=True):
-        axes.set_title(shown[run.result.label], loc="right", color=GREY, parse_math=False)
+        axes.set_title(shown[run.result.agent], loc="right", color=GREY, parse_math=False)
         _draw_run(axes, run, edits.submissions)
     add_legend(figure, "train episodes spent", [_key(kind.value, _mark(kind)) for kind in KINDS] + [
         _key("hit", {"marker": "o", "markerfacecolor": "none", "markeredgecolor": "black", "markersize": LARGE}),
@@ -62,9 +62,9 @@ def _first_runs(findings: Findings) -> list[tuple[RunFindings, Edits]]:
     first: dict[tuple[str, str], tuple[RunFindings, Edits]] = {}
     for run, edits in findings.measured("edits"):
         if edits.submissions:
-            first.setdefault((run.result.task, run.result.label), (run, edits))
+            first.setdefault((run.result.task, run.result.agent), (run, edits))
     tasks = findings.tasks
-    return sorted(first.values(), key=lambda group: (tasks.index(group[0].result.task), order[group[0].result.label]))
+    return sorted(first.values(), key=lambda group: (tasks.index(group[0].result.task), order[group[0].result.agent]))
 
 
 def _draw_run(axes: Axes, run: RunFindings, submissions: Sequence[Descent]) -> None:

@@ -17,12 +17,13 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.results import RunResult, result_of
+from evopolicygym.analysis.results import result_of
 from evopolicygym.core.decoding import decoder
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import RUN_OPTIONS
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.records.checked import CheckedRun, RecordState
+from evopolicygym.records.rows import RunRow
 from evopolicygym.records.run_document import decode
 from evopolicygym.specs.games import GameIdentity, game_named, game_of
 
@@ -195,7 +196,7 @@ class PublishedTable:
     tasks: Mapping[str, PublishedTask] = field(default_factory=dict)
     kind: str = AGENT
     """The kind of all entries of the runs."""
-    runs: tuple[RunResult, ...] = ()
+    runs: tuple[RunRow, ...] = ()
     text: str = ""
     """The text of the tasks that its agents read; empty if the runs record it, or no agent read any."""
 
@@ -262,7 +263,7 @@ def _read_runs(name: str, text: str) -> PublishedTable:
         result_of(CheckedRun(Path(f"{name}.jsonl", str(place)), decode(document), RecordState.SHIPPED))
         for place, document in enumerate(documents, 1)
     )
-    tasks = {run.task: PublishedTask(run.family, run.kind, run.game) for run in runs}
+    tasks = {run.task: PublishedTask(run.family, run.kind or TaskKind.UNKNOWN, run.game) for run in runs}
     return PublishedTable(about["source"], (), tasks, about["kind"], runs)
 
 

@@ -6,17 +6,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evopolicygym.analysis.published.score_tables import PublishedTable
-from evopolicygym.analysis.results import FURTHER, RunResult
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import RUN_OPTIONS, format_setting
 from evopolicygym.core.rollout import brief
+from evopolicygym.records.rows import RunRow
+from evopolicygym.records.tables import FURTHER
 
 COMPARED: Mapping[str, str] = {
     "commitment": "commitment to the cases",
     "revealed": "whether its cases were revealed before it began",
     "versions": "fingerprint, in versions of packages",
     "simulator_code": "fingerprint, in the simulator's code",
-    "spec_sha256": "fingerprint, in the environment's spec",
+    "task_fingerprint": "fingerprint, in the environment's spec",
     "protocol_version": "protocol version",
     "agent_version": "version of the agent's tool",
     "limits": "limits of the agent",
@@ -30,7 +31,7 @@ COMPARED: Mapping[str, str] = {
 OPTIONS = {option.name: option for option in FURTHER}
 BY_NAME = frozenset({"versions", "simulator_code"})
 """Properties that map names to texts."""
-HASHES = frozenset({"commitment", "spec_sha256"})
+HASHES = frozenset({"commitment", "task_fingerprint"})
 """Properties that are shown by their first characters."""
 UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish", "agent_version"})
 """Properties that a run may leave open; an open property is not a difference."""
@@ -48,7 +49,7 @@ cases only."""
 SHORT = 8
 """Characters of an experiment's identity that are shown."""
 SPLIT_BY: tuple[str, ...] = (
-    *("experiment", "seed", "split", "isolation", "agent", "model", "effort"),
+    *("experiment", "seed", "split", "isolation", "agent_kind", "model", "effort"),
     *sorted(OF_ENTRIES),
 )
 """The properties that entries can be split by, besides their label."""
@@ -60,22 +61,22 @@ class ComparableRuns:
 
     title: str
     """The properties that distinguish them from the other runs; empty if all runs are comparable."""
-    runs: tuple[RunResult, ...]
+    runs: tuple[RunRow, ...]
 
 
-def distinct_runs(runs: Sequence[RunResult]) -> tuple[list[RunResult], list[str]]:
+def distinct_runs(runs: Sequence[RunRow]) -> tuple[list[RunRow], list[str]]:
     """Return the distinct runs, and a note about each run that was played more than once.
 
     Two runs of an entry are the same run if task, cases, settings and seed agree, and all results: every submission's
     checkpoint and every held-out return. A deterministic agent repeats a run so when it is started again with its seed.
     Runs with the same seed that differ are repeats: the seed does not determine their agent.
     """
-    same: dict[str, list[RunResult]] = defaultdict(list)
+    same: dict[str, list[RunRow]] = defaultdict(list)
     for run in runs:
         same[facts_of(run)].append(run)
     kept = [group[0] for group in same.values()]
     notes = [
-        f"Counted once, as they are the same run: {len(group)} runs of {group[0].label} on {group[0].task} with seed "
+        f"Counted once, as they are the same run: {len(group)} runs of {group[0].agent} on {group[0].task} with seed "
         f"{group[0].seed} (same submissions, same returns). Repeats need different seeds (--seed)."
         for group in same.values()
         if len(group) > 1
@@ -83,30 +84,30 @@ def distinct_runs(runs: Sequence[RunResult]) -> tuple[list[RunResult], list[str]
     return kept, notes
 
 
-def shared_seeds(runs: Sequence[RunResult]) -> list[str]:
+def shared_seeds(runs: Sequence[RunRow]) -> list[str]:
     """Return a note if repeats of an entry share a seed but are not the same run."""
-    seeds: dict[tuple[str, str, str], list[int | None]] = defaultdict(list)
+    seeds: dict[tuple[str, str, str | None], list[int | None]] = defaultdict(list)
     for run in runs:
-        seeds[run.label, run.task, run.commitment].append(run.seed)
+        seeds[run.agent, run.task, run.commitment].append(run.seed)
     shared = sorted({f"{label} on {task}" for (label, task, _), each in seeds.items() if len(set(each)) < len(each)})
     return [f"Repeats that share a seed but differ count each: {', '.join(shared)}."] if shared else []
 
 
-def facts_of(run: RunResult) -> str:
+def facts_of(run: RunRow) -> str:
     """Return all properties and results of a run, without its id, its path and what it used."""
     settings = [property_of(run, name) for name in (*COMPARED, "effort", "program_sha256", "options_text")]
     results = (run.status, run.spent, run.checkpoints, run.held_out_returns, run.success_rate, run.tokens)
-    return repr((run.label, run.task, run.seed, settings, results))
+    return repr((run.agent, run.task, run.seed, settings, results))
 
 
-def property_of(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
+def property_of(run: RunRow, name: str) -> Any:  # noqa: ANN401 - any property's
     """Return a run's property by its name; an option's that is among the choices, or its default."""
     if name not in OPTIONS:
         return getattr(run, name)
     return run.choices.get(name, format_setting(OPTIONS[name].default))
 
 
-def comparability_notes(runs: Sequence[RunResult], by: Sequence[str], *, mix: bool) -> list[str]:
+def comparability_notes(runs: Sequence[RunRow], by: Sequence[str], *, mix: bool) -> list[str]:
     """Return notes on the differences between runs; raise ``UsageError`` for any unless ``mix``.
 
     What entries are split by (``by``) is no difference.
@@ -118,20 +119,20 @@ def comparability_notes(runs: Sequence[RunResult], by: Sequence[str], *, mix: bo
     return [f"Mixed: {difference}" for difference in found.values()] if mix else cases_notes(runs, by)
 
 
-def cases_notes(runs: Sequence[RunResult], by: Sequence[str]) -> list[str]:
+def cases_notes(runs: Sequence[RunRow], by: Sequence[str]) -> list[str]:
     """Return a note if comparable entries, split by experiment or split, played different cases."""
     if CASES_BY.isdisjoint(by) or "commitment" not in differences(runs, set(by) - CASES_BY):
         return []
     return ["Entries of different experiments or splits played different cases."]
 
 
-def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[ComparableRuns, ...]:
+def comparable(runs: Sequence[RunRow], by: Sequence[str]) -> tuple[ComparableRuns, ...]:
     """Return the runs in comparable groups; one group if nothing differs on any task.
 
     Where something differs on a task, runs of other tasks are parted by the same property.
     """
     differing = list(differences(runs, by))
-    groups: list[list[RunResult]] = []
+    groups: list[list[RunRow]] = []
     for run in runs:
         fitting = (group for group in groups if all(_fits(run, other, name) for other in group for name in differing))
         group = next(fitting, None)
@@ -152,7 +153,7 @@ def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[Comparable
     return tuple(ComparableRuns(title, tuple(group)) for title, group in zip(shown, groups, strict=True))
 
 
-def differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str]:
+def differences(runs: Sequence[RunRow], by: Collection[str]) -> dict[str, str]:
     """Return in what runs on a task differ: the names of properties, and sentences."""
     found: dict[str, str] = {}
     for name, what in COMPARED.items():
@@ -162,40 +163,40 @@ def differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str
         groups = defaultdict(list)
         for run in runs:
             # another text or world is a difference of its own
-            shown = (property_of(run, "text"), property_of(run, "world")) if name == "spec_sha256" else ""
-            groups[run.task, shown, run.label if pooled else ""].append(run)
+            shown = (property_of(run, "text"), property_of(run, "world")) if name == "task_fingerprint" else ""
+            groups[run.task, shown, run.agent if pooled else ""].append(run)
         different = {task: values for (task, *_), group in groups.items() if len(values := _distinct(group, name)) > 1}
         if different:
             task, values = next(iter(different.items()))
-            shown = "; ".join(f"{_shown(name, value, values)} ({run.label}, {run.root})" for value, run in values[:3])
+            shown = "; ".join(f"{_shown(name, value, values)} ({run.agent}, {run.root})" for value, run in values[:3])
             found[name] = f"{what}, on {', '.join(different)}. On {task}: {shown}"
     if len({run.protocol_version for run in runs}) > 1:
         found.setdefault("protocol_version", "protocol version, between tasks")
     return found
 
 
-def _fits(run: RunResult, other: RunResult, name: str) -> bool:
+def _fits(run: RunRow, other: RunRow, name: str) -> bool:
     """Return whether two runs, perhaps of two tasks, agree in a property."""
     first, another = _value(run, name), _value(other, name)
     if name in UNKNOWN_TO_SOME and None in (first, another):
         return True
-    if name in WITHIN_ENTRIES and run.label != other.label:
+    if name in WITHIN_ENTRIES and run.agent != other.agent:
         return True
     if name == "commitment" and _cases(run) != _cases(other):
         return False
     if name in BY_NAME and any(first[key] != another[key] for key in first.keys() & another.keys()):
         return False
-    if name in {"commitment", "spec_sha256", *BY_NAME} and run.task != other.task:
+    if name in {"commitment", "task_fingerprint", *BY_NAME} and run.task != other.task:
         return True
     return bool(first == another)
 
 
-def _cases(run: RunResult) -> tuple[str, str]:
+def _cases(run: RunRow) -> tuple[str, str]:
     """Return where a run's cases come from; public ones are the same in every experiment."""
-    return run.split, "" if run.split == "public" else run.experiment
+    return run.split or "", "" if run.split == "public" else run.experiment_id or ""
 
 
-def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> str:
+def _words(name: str, group: Sequence[RunRow], runs: Sequence[RunRow]) -> str:
     """Return the value of a property in a group, as a part of the group's title."""
     if name == "commitment":
         split, experiment = _cases(group[0])
@@ -205,16 +206,16 @@ def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> 
         return "cases revealed before" if group[0].revealed else "cases not revealed before"
     found = _distinct(group, name)
     if name in WITHIN_ENTRIES:
-        found = [(value, run) for value, run in found if _differs_within(run.label, name, runs)] or found
+        found = [(value, run) for value, run in found if _differs_within(run.agent, name, runs)] or found
     if name in BY_NAME and found:
         return _shown(name, found[0][0], _distinct([run for run in runs if run.task == found[0][1].task], name))
     shown = _shown(name, found[0][0], found) if found else ""
     return f"{name.replace('_', ' ')} {shown}" if shown else f"no {name.replace('_', ' ')}"
 
 
-def _advice(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
+def _advice(differing: Sequence[str], runs: Sequence[RunRow]) -> str:
     """Return advice that fits what differs."""
-    several = "commitment" in differing and len({run.experiment for run in runs}) > 1
+    several = "commitment" in differing and len({run.experiment_id for run in runs}) > 1
     which = "the runs of one experiment only" if several else "only the runs to be shown (one directory or several)"
     ways = [f"Name {which}"]
     if set(differing) == {"commitment"}:
@@ -224,9 +225,9 @@ def _advice(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
     return f"{', or '.join([*ways, 'mix them anyway with --mix'])}."
 
 
-def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult]]:
+def _distinct(runs: Sequence[RunRow], name: str) -> list[tuple[Any, RunRow]]:
     """Return each distinct value with a run that has it; open values are left out."""
-    found: list[tuple[Any, RunResult]] = []
+    found: list[tuple[Any, RunRow]] = []
     for run in runs:
         value = _value(run, name)
         if value is not None and all(value != other for other, _ in found):
@@ -234,17 +235,19 @@ def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult
     return found
 
 
-def _value(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
+def _value(run: RunRow, name: str) -> Any:  # noqa: ANN401 - any property's
     value = len(run.held_out_returns) if name == "held_out_cases" else property_of(run, name)
-    return (value or None) if name in UNKNOWN_TO_SOME else value
+    if name in UNKNOWN_TO_SOME:
+        return value or None
+    return ({} if name in BY_NAME else "") if value is None else value
 
 
-def _differs_within(label: str, name: str, runs: Sequence[RunResult]) -> bool:
+def _differs_within(label: str, name: str, runs: Sequence[RunRow]) -> bool:
     """Return whether the runs of an entry differ in a property."""
-    return len(_distinct([run for run in runs if run.label == label], name)) > 1
+    return len(_distinct([run for run in runs if run.agent == label], name)) > 1
 
 
-def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunResult]]) -> str:  # noqa: ANN401 - any property's
+def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunRow]]) -> str:  # noqa: ANN401 - any property's
     if name not in BY_NAME:
         return str(value)[:12] if name in HASHES else str(value)
     different = sorted({key for other, _ in found for key in value.keys() | other if value.get(key) != other.get(key)})
@@ -263,24 +266,24 @@ class TableFilter:
     notes: list[str] = field(default_factory=list)
 
 
-def label_runs(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
+def label_runs(runs: Sequence[RunRow], by: Sequence[str]) -> list[RunRow]:
     """Return runs under all that their entry is called."""
     for name in by:
         if name not in SPLIT_BY:
             raise UnknownName("property of runs to split entries by", name, SPLIT_BY)
     experiment_names = {
-        run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)
+        run.experiment_id or "": run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)
     }
     experiments = _experiments_shown(experiment_names)
 
-    def describe(run: RunResult, name: str) -> str:
-        return f"{name} {experiments[run.experiment] if name == 'experiment' else property_of(run, name)}"
+    def describe(run: RunRow, name: str) -> str:
+        return f"{name} {experiments[run.experiment_id or ''] if name == 'experiment' else property_of(run, name)}"
 
-    return [replace(run, label=", ".join([run.label, *(describe(run, name) for name in by)])) for run in runs]
+    return [replace(run, agent=", ".join([run.agent, *(describe(run, name) for name in by)])) for run in runs]
 
 
 def group_comparable(
-    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter
+    runs: Sequence[RunRow], shipped: Sequence[PublishedTable], choice: TableFilter
 ) -> tuple[ComparableRuns, ...]:
     """Return the runs of each table; runs on tasks that no table has are in the first, which says so.
 

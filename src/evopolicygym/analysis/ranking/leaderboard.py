@@ -133,12 +133,12 @@ class Standing:
     @property
     def cost(self) -> float | None:
         """Dollars of one pass over its tasks."""
-        return self.total(lambda cell: [run.cost for run in cell.runs])
+        return self.total(lambda cell: [run.cost_usd for run in cell.runs])
 
     @property
     def wall_s(self) -> float | None:
         """Seconds of one pass over its tasks, in sequence."""
-        return self.total(lambda cell: [run.wall_s for run in cell.runs])
+        return self.total(lambda cell: [run.wall_seconds for run in cell.runs])
 
 
 @dataclass(frozen=True, slots=True)

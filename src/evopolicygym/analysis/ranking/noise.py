@@ -16,7 +16,7 @@ import numpy as np
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.ranking.bootstrap import ROUNDING, Floats, Sample, held_out_sample, joint_freedom, t_quantile
 from evopolicygym.analysis.ranking.comparability import COMPARED, distinct_runs, property_of
-from evopolicygym.analysis.results import RunResult
+from evopolicygym.records.rows import RunRow
 
 SHIPPED = "baselines"
 """The shipped table that has repeats."""
@@ -216,7 +216,7 @@ def _cases(sample: Sample) -> set[tuple[Hashable, int]]:
     return {(block.cases, block.returns.shape[1]) for block in sample.blocks}
 
 
-def repeated_samples(runs: Sequence[RunResult], *, with_shipped: bool = True) -> Mapping[str, Sequence[Sample]]:
+def repeated_samples(runs: Sequence[RunRow], *, with_shipped: bool = True) -> Mapping[str, Sequence[Sample]]:
     """Return agents' samples by task, from runs and the shipped runs of the same games, which may be of other tasks.
 
     Repeats agree in all that comparable runs agree in, cases included, and identical runs count once.
@@ -224,10 +224,10 @@ def repeated_samples(runs: Sequence[RunResult], *, with_shipped: bool = True) ->
     games = {run.task: run.game for run in runs}
     beside = shipped(SHIPPED).runs if with_shipped else ()
     same = [run for run in beside if run.task not in games or games[run.task].is_same(run.game)]
-    groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[RunRow]] = defaultdict(list)
     for run in distinct_runs([*runs, *same])[0]:
         settings = [property_of(run, name) for name in (*COMPARED, "effort", "options_text")]
-        groups[run.task, repr((run.label, settings))].append(run)
+        groups[run.task, repr((run.agent, settings))].append(run)
     found: dict[str, list[Sample]] = defaultdict(list)
     for (task, _), repeats in groups.items():
         random = next((run.random_anchor.mean for run in repeats if run.random_anchor), None)

@@ -23,8 +23,8 @@ from evopolicygym.analysis.ranking.bootstrap import Floats, t_quantile
 from evopolicygym.analysis.ranking.decision import LEVEL, deviate, separation_chance, two_sided
 from evopolicygym.analysis.ranking.known_scale import KnownScores, known_scale
 from evopolicygym.analysis.ranking.noise import SHIPPED, NoiseFloor, noise_floor, repeated_samples
-from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.finding import ProgressTracker, no_progress
+from evopolicygym.records.rows import RunRow
 
 FEWEST, MOST = 2, 100
 """Repeats: a verdict takes two of each agent; more than 100 are not searched."""
@@ -350,7 +350,7 @@ def _totals(
     )
 
 
-def task_variances(runs: Sequence[RunResult], *, with_shipped: bool = True) -> list[TaskVariances]:
+def task_variances(runs: Sequence[RunRow], *, with_shipped: bool = True) -> list[TaskVariances]:
     """Return the variances of each task on which an agent has two runs, by runs and shipped runs of the same games.
 
     A run takes the mean of a task's given runs with a budget of two episodes or more, else of shipped ones.
@@ -365,11 +365,11 @@ def task_variances(runs: Sequence[RunResult], *, with_shipped: bool = True) -> l
     ]
 
 
-def _of_task(task: str, runs: Sequence[RunResult]) -> list[RunResult]:
+def _of_task(task: str, runs: Sequence[RunRow]) -> list[RunRow]:
     return [run for run in runs if run.task == task and run.budget > 1]
 
 
-def _task_variances(task: str, floor: NoiseFloor, runs: Sequence[RunResult]) -> TaskVariances:
+def _task_variances(task: str, floor: NoiseFloor, runs: Sequence[RunRow]) -> TaskVariances:
     parts, scale = floor.components if floor.pooled.variance > 0 else None, None
     if runs:
         anchors = KnownScores(runs[0].random_anchor, runs[0].idle_anchor, runs[0].reference_anchor)
@@ -386,14 +386,14 @@ def _task_variances(task: str, floor: NoiseFloor, runs: Sequence[RunResult]) -> 
     )
 
 
-def _needs(runs: Sequence[RunResult]) -> RunNeeds:
+def _needs(runs: Sequence[RunRow]) -> RunNeeds:
     """Return what runs took on average."""
-    costs = [run.cost for run in runs]
+    costs = [run.cost_usd for run in runs]
     known = [cost for cost in costs if cost is not None]
     return RunNeeds(
         fmean(run.spent for run in runs),
-        fmean(run.validation_cases * len(set(run.checkpoints)) for run in runs),
-        fmean(run.wall_s for run in runs) / 3600,
+        fmean((run.validation_cases or 0) * len(set(run.checkpoints)) for run in runs),
+        fmean(run.wall_seconds for run in runs) / 3600,
         fmean(known) if known and len(known) == len(costs) else None,
         len(runs),
     )

@@ -39,11 +39,12 @@ from evopolicygym.analysis.ranking.comparability import (
 from evopolicygym.analysis.ranking.known_scale import KnownScale, KnownScores, known_scale
 from evopolicygym.analysis.ranking.noise import NoiseFloor, noise_floor, variance_components
 from evopolicygym.analysis.ranking.run_groups import RunGroups, find_groups
-from evopolicygym.analysis.results import RunResult, count_early, early_notes, record_notes
+from evopolicygym.analysis.results import count_early, early_notes, record_notes
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.rollout import Isolation, is_unverified
 from evopolicygym.core.score import mean
 from evopolicygym.core.task import Anchor, TaskInterface, TaskKind
+from evopolicygym.records.rows import RunRow
 
 RANDOM = "Uniform random"
 MISSING_SCORES = (
@@ -96,7 +97,7 @@ class Cell:
     """Not a number where none of its runs has a score."""
     standard_error: float | None
     """None if only a mean was published, a single case was played, or all returns are equal."""
-    runs: tuple[RunResult, ...] = ()
+    runs: tuple[RunRow, ...] = ()
     """Its repeats; empty if it was not played here."""
     sample: Sample | None = None
     """The sample of the intervals; None without cases to draw from."""
@@ -164,7 +165,7 @@ class Cell:
             return None
         found = np.array([run.selection_optimism for run in runs], dtype=float)
         held_out = max(block.returns.shape[1] for block in self.sample.blocks)
-        validation = min(run.validation_cases for run in runs) or 1
+        validation = min(run.validation_cases or 0 for run in runs) or 1
         of_runs = float(found.var(ddof=1)) / len(found) if len(found) > 1 else 0.0
         variances = of_runs, self.sample.of_cases * (1 + held_out / validation)
         freedoms = len(found) - 1.0, min(held_out, validation) - 1.0
@@ -220,14 +221,14 @@ class Entry:
     """The source of a shipped entry; empty for an entry that was played here."""
 
     @property
-    def runs(self) -> tuple[RunResult, ...]:
+    def runs(self) -> tuple[RunRow, ...]:
         """All its runs."""
         return tuple(run for cell in self.cells.values() for run in cell.runs)
 
     @property
     def harness(self) -> str | None:
         """The agent's name, independent of the label; None if only means were published."""
-        return _one_of(run.agent for run in self.runs)
+        return _one_of(run.agent_kind for run in self.runs)
 
     @property
     def model(self) -> str | None:
@@ -289,7 +290,7 @@ class ScoreTable:
 
 
 def score_tables(
-    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter | None = None
+    runs: Sequence[RunRow], shipped: Sequence[PublishedTable], choice: TableFilter | None = None
 ) -> dict[str, ScoreTable]:
     """Return a table for each group of comparable runs, by title, each with the shipped tables."""
     choice = choice or TableFilter()
@@ -301,7 +302,7 @@ def score_tables(
 
 
 def score_table(
-    runs: Iterable[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter | None = None
+    runs: Iterable[RunRow], shipped: Sequence[PublishedTable], choice: TableFilter | None = None
 ) -> ScoreTable:
     """Return the table of runs and shipped tables; raise ``UsageError`` if they are not comparable."""
     choice = choice or TableFilter()
@@ -309,7 +310,7 @@ def score_table(
 
 
 def _table(
-    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter, *, is_comparable: bool = False
+    runs: Sequence[RunRow], shipped: Sequence[PublishedTable], choice: TableFilter, *, is_comparable: bool = False
 ) -> ScoreTable:
     """Return the table of labelled runs; ``is_comparable`` skips the search for differences."""
     runs, notes = _of_the_same_games(runs, shipped)
@@ -342,9 +343,9 @@ def _table(
         notes.append("Some runs played the public split: its cases are known to everybody.")
     if any(run.revealed for run in runs):
         notes.append("Some runs were begun after their cases were revealed.")
-    if any(is_unverified(run.isolation) for run in runs):
+    if any(is_unverified(run.isolation or "") for run in runs):
         notes.append("Some runs were played at isolation none: unverified.")
-    if weaker := sorted({run.isolation for run in runs if Isolation.parse(run.isolation).missing}):
+    if weaker := sorted({level for run in runs if (level := run.isolation) and Isolation.parse(level).missing}):
         notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")
     if changed := sorted({entry.label for entry in entries if len({run.programs for run in entry.runs}) > 1}):
         notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")
@@ -370,8 +371,8 @@ def _noise(task: str, entries: Sequence[Entry]) -> NoiseFloor | None:
 
 
 def _of_the_same_games(
-    runs: Sequence[RunResult], shipped: Sequence[PublishedTable]
-) -> tuple[tuple[RunResult, ...], list[str]]:
+    runs: Sequence[RunRow], shipped: Sequence[PublishedTable]
+) -> tuple[tuple[RunRow, ...], list[str]]:
     """Return the runs of the games that the shipped tables mean, and notes on the runs that are left out."""
     games = {name: (task.game, table.source) for table in shipped for name, task in table.tasks.items()}
     kept, notes = [], []
@@ -384,7 +385,7 @@ def _of_the_same_games(
     return tuple(kept), list(dict.fromkeys(notes))
 
 
-def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iterator[str]:
+def _texts(runs: Sequence[RunRow], shipped: Sequence[PublishedTable]) -> Iterator[str]:
     """Yield a note on the texts that agents read, if published rows state theirs."""
     read = sorted({str(property_of(run, "text")) for run in runs})
     published = [f"{table.text} ({table.source})" for table in shipped if table.text]
@@ -395,15 +396,15 @@ def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iter
         yield f"Interface of the tasks: {' and '.join(shown)} (runs); {TaskInterface.STANDARD} (published rows)."
 
 
-def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
+def _tasks(runs: Sequence[RunRow], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
     """Return the tasks of the shipped tables where there are some, else those of the runs."""
     played = {run.task: run for run in runs}
 
-    def row(name: str, of: PublishedTask | RunResult) -> TaskRow:
+    def row(name: str, of: PublishedTask | RunRow) -> TaskRow:
         run = played.get(name)
         scores = KnownScores(run.random_anchor, run.idle_anchor, run.reference_anchor) if run else None
         idle = run.idle_anchor if run else None
-        return TaskRow(name, of.family, of.kind, idle, known_scale(name, of.game, scores))
+        return TaskRow(name, of.family, of.kind or TaskKind.UNKNOWN, idle, known_scale(name, of.game, scores))
 
     found = {name: row(name, of) for table in shipped for name, of in table.tasks.items()}
     if not found:
@@ -412,7 +413,7 @@ def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tupl
     return tuple(found.values())
 
 
-def _one_of(found: Iterable[str]) -> str | None:
+def _one_of(found: Iterable[str | None]) -> str | None:
     return ", ".join(sorted({text for text in found if text})) or None
 
 
@@ -440,17 +441,17 @@ def _notes_on_groups(entries: Sequence[Entry]) -> Iterator[str]:
     )
 
 
-def _pool_entries(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entry]:
-    pooled: dict[str, dict[str, list[RunResult]]] = defaultdict(lambda: defaultdict(list))
+def _pool_entries(runs: Sequence[RunRow], kind: str, source: str = "") -> list[Entry]:
+    pooled: dict[str, dict[str, list[RunRow]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        pooled[run.label][run.task].append(run)
+        pooled[run.agent][run.task].append(run)
     return [
         Entry(label, kind, {task: _cell(repeats) for task, repeats in tasks.items()}, source)
         for label, tasks in pooled.items()
     ]
 
 
-def _cell(repeats: Sequence[RunResult]) -> Cell:
+def _cell(repeats: Sequence[RunRow]) -> Cell:
     random = next((run.random_anchor.mean for run in repeats if run.random_anchor), None)
     sample = held_out_sample([((run.task, run.commitment), run.held_out_returns) for run in repeats], random)
     if sample is None:
@@ -459,8 +460,8 @@ def _cell(repeats: Sequence[RunResult]) -> Cell:
     return Cell(sample.mean, error, tuple(repeats), sample)
 
 
-def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:
-    labels, found = {run.label for run in runs}, []
+def _published(runs: Sequence[RunRow], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:
+    labels, found = {run.agent for run in runs}, []
     for table in shipped:
         means = [Entry(entry.name, entry.kind, _means(entry, names), table.source) for entry in table.entries]
         played = _pool_entries([run for run in table.runs if run.task in names], table.kind, table.source)
@@ -481,7 +482,7 @@ def _means(entry: PublishedEntry, names: set[str]) -> dict[str, Cell]:
     }
 
 
-def _anchor(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> Entry | None:
+def _anchor(runs: Sequence[RunRow], shipped: Sequence[PublishedTable], names: set[str]) -> Entry | None:
     """Return uniform random: as runs' specs have it, else as the last shipped table has it, else its runs' specs."""
     cells = _anchor_cells(run for table in shipped for run in table.runs)
     for table in shipped:
@@ -492,7 +493,7 @@ def _anchor(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names:
     return Entry(RANDOM, ANCHOR, cells, "anchor") if cells else None
 
 
-def _anchor_cells(runs: Iterable[RunResult]) -> dict[str, Cell]:
+def _anchor_cells(runs: Iterable[RunRow]) -> dict[str, Cell]:
     anchors = {run.task: run.random_anchor for run in runs if run.random_anchor}
     return {
         task: Cell(anchor.mean, anchor.standard_error, published_success_rate=anchor.success_rate)

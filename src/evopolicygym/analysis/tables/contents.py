@@ -10,10 +10,11 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standi
 from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.run_groups import RunGroups
-from evopolicygym.analysis.ranking.score_table import Entry, Optimism, RareFailures, TaskRow
+from evopolicygym.analysis.ranking.score_table import Optimism, RareFailures, TaskRow
 from evopolicygym.analysis.results import count_states, states_text
 from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Ends, Number, Table
 from evopolicygym.core.text import decimals
+from evopolicygym.records.rows import RunRow
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
 NO_SCORE = "no score"
@@ -46,7 +47,7 @@ def standings_tables(board: Leaderboard) -> list[Table]:
     """Return the standings in tables that a person can read: ranks, the parts of the table, what it took."""
     whole = standings_table(board)
     parts = {name for standing in board.standings for name in (*standing.families, *standing.kinds)}
-    took = {"harness", "model", "effort", "tokens", "cost", "hours", "isolation", "fingerprint", "program"}
+    took = {"agent_kind", "model", "effort", "tokens", "cost", "hours", "isolation", "fingerprint", "program"}
     identifying = {"place", "entry"}
     tables = [_select_columns(whole, whole.title, lambda key: key not in parts | took)]
     for title, keys in (("Rank score by family, normalised score by kind", parts), ("What it took, a repeat", took)):
@@ -72,7 +73,7 @@ def standings_table(board: Leaderboard) -> Table:
     kinds = sorted({kind for standing in board.standings for kind in standing.kinds})
     columns += [_column(name) for name in (*families, *kinds)] if len(board.tasks) > 1 else []
     columns += [_column("wins"), _column("top_2", "top-2"), _column("success_rate", "success")]
-    columns += [_column("harness"), _column("model"), _column("effort")]
+    columns += [_column("agent_kind", "harness"), _column("model"), _column("effort")]
     columns += [_column("tokens"), _column("cost", "cost, $"), _column("hours"), _column("isolation")]
     columns += [_column("fingerprint"), _column("program")]
     rows = [
@@ -342,7 +343,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
     return {
         "entry": standing.entry.label,
         "kind": standing.entry.kind,
-        "harness": standing.entry.harness,
+        "agent_kind": standing.entry.harness,
         "model": standing.entry.model,
         "effort": standing.entry.effort,
         "intervals_cover": standing.covers,
@@ -363,9 +364,9 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "top_2": standing.top_2,
         "success_rate": standing.success_rate,
         "tokens": standing.tokens,
-        "cost": standing.cost,
+        "cost_usd": standing.cost,
         "wall_seconds": standing.wall_s,
-        "isolation": _isolation(standing.entry),
+        "isolation": _isolation(standing.entry.runs),
         "ended_early": dict(standing.early),
         "records": dict(count_states(standing.entry.runs)),
         "tasks": {
@@ -423,7 +424,7 @@ def _line(board: Leaderboard, standing: Standing, families: list[str], kinds: li
         None if standing.tokens is None else round(standing.tokens),
         None if standing.cost is None else Number(standing.cost, 2),
         None if standing.wall_s is None else Number(standing.wall_s / 3600, 1),
-        ", ".join(_isolation(standing.entry)) or None,
+        ", ".join(_isolation(standing.entry.runs)) or None,
         _fingerprint(run.fingerprint for run in standing.entry.runs),
         _fingerprint(sha256 for run in standing.entry.runs for sha256 in run.programs),
     )
@@ -433,7 +434,7 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
     score = standing.tasks[task]
     cell, runs = score.cell, score.cell.runs
     interval, digits = cell.interval, decimals(cell.mean, cell.standard_error)
-    tokens, cost = mean_reported([run.tokens for run in runs]), mean_reported([run.cost for run in runs])
+    tokens, cost = mean_reported([run.tokens for run in runs]), mean_reported([run.cost_usd for run in runs])
     place = score.rank if score.is_counted or score.rank is None else f"({score.rank})"
     return (
         place, standing.entry.shown, len(runs) or None, cell.unscored or None, _early(cell.early), _held_out(score),
@@ -441,7 +442,7 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
         *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
         _percent(cell.success_rate, cell.success_interval),
         None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
-        ", ".join(sorted({run.isolation for run in runs})) or None, states_text(runs) or None,
+        ", ".join(_isolation(runs)) or None, states_text(runs) or None,
     )  # fmt: skip
 
 
@@ -533,8 +534,8 @@ def _ends(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]
 
 
-def _isolation(entry: Entry) -> list[str]:
-    return sorted({run.isolation for run in entry.runs})
+def _isolation(runs: Iterable[RunRow]) -> list[str]:
+    return sorted({run.isolation for run in runs if run.isolation})
 
 
 def _fingerprint(of_runs: Iterable[str]) -> str | None:

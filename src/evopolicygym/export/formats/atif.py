@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
-from evopolicygym.export.tables import RunTables
 from evopolicygym.records.conversation import ConversationStep, StepSource
 from evopolicygym.records.run_document import summary_of
+from evopolicygym.records.tables import RunTables
 from evopolicygym.records.transcripts import READERS, UNREADABLE, Transcript, read_transcript
 from evopolicygym.version import __version__
 
@@ -33,20 +33,20 @@ class Exporter(BaseExporter):
         """Write a run's trajectory, or note why there is none."""
         paths, agent = run.record.paths, run.record.state.opened.agent.name
         if agent not in READERS:
-            self.notes.append(f"{run.row.run} is left out: {UNREADABLE.get(agent, 'its transcript has no reader')}.")
+            self.notes.append(f"{run.row.run_id} is left out: {UNREADABLE.get(agent, 'its transcript has no reader')}.")
             return
         transcript = read_transcript(agent, paths.transcript, paths.root)
         if transcript is None or not transcript.steps:
-            self.notes.append(f"{run.row.run} is left out: its record holds no transcript of {agent}.")
+            self.notes.append(f"{run.row.run_id} is left out: its record holds no transcript of {agent}.")
             return
-        path = self.directory / f"{run.row.run}{SUFFIX}"
+        path = self.directory / f"{run.row.run_id}{SUFFIX}"
         part = path.with_name(f"{path.name}.part")
         part.write_text(json.dumps(trajectory(run, transcript), indent=1, allow_nan=False) + "\n", encoding="utf-8")
         part.rename(path)
         self._written.append(WrittenFile(path.name, path, len(transcript.steps), path.stat().st_size))
         if transcript.unread:
             self.notes.append(
-                f"{run.row.run}: {transcript.unread} lines of its transcript are not events and are left out."
+                f"{run.row.run_id}: {transcript.unread} lines of its transcript are not events and are left out."
             )
 
     def finish(self) -> list[WrittenFile]:
@@ -152,13 +152,13 @@ def _outcome(run: RunTables) -> dict[str, Any]:
     )
     return _known(
         {
-            "run": row.run,
+            "run_id": row.run_id,
             "task": row.task,
             "budget": row.budget,
             "spent": row.spent,
             "status": row.status,
             "score": row.score,
-            "standard_error": row.standard_error,
+            "score_standard_error": row.score_standard_error,
             "selected_submission": row.selected_submission,
             "submissions": [_known(item) for item in submissions],
         }

@@ -13,7 +13,7 @@ import numpy as np
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.text import csv_line, csv_text
 from evopolicygym.export.exporters import RowWriter, TablesExporter
-from evopolicygym.export.schema import TABLES, columns
+from evopolicygym.records.rows import TABLES, columns
 
 
 class CsvFileWriter(RowWriter):
@@ -21,13 +21,13 @@ class CsvFileWriter(RowWriter):
 
     def __init__(self, table: str, path: Path) -> None:
         super().__init__(path)
-        self._names = [column.name for column in columns(TABLES[table])]
+        self._columns = columns(TABLES[table])
         self._file = self.part.open("w", encoding="utf-8", newline="")
-        self._file.write(csv_line(self._names))
+        self._file.write(csv_line(column.name for column in self._columns))
 
     def write(self, row: object) -> None:
         """Write one row."""
-        self._file.write(csv_line(_field(getattr(row, name)) for name in self._names))
+        self._file.write(csv_line(_field(column.cell(row)) for column in self._columns))
 
     def close(self) -> None:
         """Close the file."""

@@ -30,7 +30,7 @@ class Exporter(EvaluationsExporter):
 
     def write(self, entry: AgentEntry, tasks: list[TaskEvaluation]) -> WrittenFile:
         """Write an agent's record; its name follows from its runs."""
-        runs = sorted(row.run for task in tasks for row in task.runs)
+        runs = sorted(row.run_id for task in tasks for row in task.runs)
         identity = sha256(f"{COLLECTION}/{entry.model_id}/{' '.join(runs)}".encode()).digest()
         name = uuid.UUID(bytes=identity[:16], version=4)  # the version that the schema requires
         record = record_of(entry, tasks, str(name))
@@ -94,8 +94,8 @@ def _result(entry: AgentEntry, task: TaskEvaluation, metric: str, value: Estimat
         "environment_id": task.row.environment_id,
         "repeats": str(repeats),
         "held_out_cases": str(task.row.held_out_cases),
-        "runs": " ".join(row.run for row in task.runs),
-        "spec_sha256": task.row.spec_sha256,
+        "runs": " ".join(row.run_id for row in task.runs),
+        "spec_sha256": task.row.task_fingerprint,
     }
     return {
         "evaluation_result_id": f"{task.row.task}/{metric}",

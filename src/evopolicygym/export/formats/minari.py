@@ -18,8 +18,8 @@ import numpy as np
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple, from_schema
 from evopolicygym.export.exporters import BaseExporter, WrittenFile, needs, replace_directory
-from evopolicygym.export.schema import EpisodeRow
-from evopolicygym.export.tables import RunTables, episode_steps
+from evopolicygym.records.rows import EpisodeRow
+from evopolicygym.records.tables import RunTables, episode_steps
 from evopolicygym.records.trajectories import Step
 
 with needs("The export format 'minari'"):
@@ -91,15 +91,15 @@ class Exporter(BaseExporter):
 
     def _set_of(self, run: RunTables) -> DataSet:
         row = run.row
-        key = (row.task, row.agent, row.model or "", row.effort or "")
+        key = (row.task, row.label or row.agent_kind, row.model or "", row.effort or "")
         if key not in self._sets:
             self._sets[key] = self._create(run, key)
         data_set = self._sets[key]
         opened, before = run.record.state.opened, data_set.first.record.state.opened
         if (opened.observation_schema, opened.action_schema) != (before.observation_schema, before.action_schema):
             raise UsageError(
-                f"The runs {before.run_id} and {row.run} of {row.agent} on {row.task} have different spaces and can't "
-                f"be in one data set. Export them into separate directories."
+                f"The runs {before.run_id} and {row.run_id} of {row.agent} on {row.task} have different spaces and "
+                f"can't be in one data set. Export them into separate directories."
             )
         return data_set
 
@@ -185,7 +185,7 @@ def _append(data_set: DataSet, run: RunTables, episode: EpisodeRow, steps: list[
     data_set.n_steps += len(steps)
 
 
-METADATA = ("run", "submission", "position", "case", "checkpoint", "failure", "success", "trajectory_sha256")
+METADATA = ("run_id", "submission", "position", "case", "checkpoint", "failure", "success", "trajectory_sha256")
 """Columns of the table of episodes that are the metadata of an episode."""
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evopolicygym.export.exporters import RowWriter, TablesExporter, needs
-from evopolicygym.export.schema import TABLES, ColumnSchema, ValueKind, columns
+from evopolicygym.records.rows import TABLES, ColumnSchema, ValueKind, columns
 
 with needs("The export format 'parquet'"):
     import pyarrow as pa
@@ -44,7 +44,7 @@ class ParquetFileWriter(RowWriter):
 
     def _flush(self) -> None:
         if self._rows:
-            arrays = [_array(column, [getattr(row, column.name) for row in self._rows]) for column in self._columns]
+            arrays = [_array(column, [column.cell(row) for row in self._rows]) for column in self._columns]
             self._rows, self._bytes = [], 0
             self._file.write_batch(pa.record_batch(arrays, schema=self._schema))
 
@@ -90,7 +90,7 @@ def _array(column: ColumnSchema, values: list[Any]) -> Any:  # noqa: ANN401 - as
 def _size(row: object, columns: tuple[ColumnSchema, ...]) -> int:
     total = 0
     for column in columns:
-        match getattr(row, column.name):
+        match column.cell(row):
             case np.ndarray() as numbers:
                 total += numbers.nbytes
             case str() as text:

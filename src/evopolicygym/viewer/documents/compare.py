@@ -6,15 +6,15 @@ from typing import Any
 from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import score_table
-from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UsageError
+from evopolicygym.records.rows import RunRow
 from evopolicygym.viewer.documents.suite import relabelled
 
 FIRST, SECOND = "first", "second"
 
 
 def compare_bundle(
-    runs: tuple[Mapping[str, Any], Mapping[str, Any]], results: tuple[RunResult | None, RunResult | None]
+    runs: tuple[Mapping[str, Any], Mapping[str, Any]], results: tuple[RunRow | None, RunRow | None]
 ) -> dict[str, Any]:
     """Return two runs in short and how their held-out returns differ; ``why`` tells where they can't be compared."""
     one, other = runs

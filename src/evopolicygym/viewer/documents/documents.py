@@ -12,13 +12,14 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from evopolicygym.analysis.published.score_tables import shipped
-from evopolicygym.analysis.results import RunResult, result_of
+from evopolicygym.analysis.results import result_of
 from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.records.checked import look_at_run, open_run
 from evopolicygym.records.reader import RunRecord, is_secret_shared, read_run
+from evopolicygym.records.rows import RunRow
 from evopolicygym.version import __version__
 from evopolicygym.viewer.documents.change import Files, change, source_bundle, starter_files, submission_files
 from evopolicygym.viewer.documents.compare import compare_bundle
@@ -89,7 +90,7 @@ class Documents:
         self._indexes: _Cache[Index] = _Cache(MOST_INDEXES)
         self._uses: _Cache[tuple[ModelUse, ...]] = _Cache(MOST_RECORDS)
         self._overviews: dict[str, tuple[str, dict[str, Any] | str]] = {}
-        self._results: dict[str, RunResult | None] = {}
+        self._results: dict[str, RunRow | None] = {}
 
     def tag(self, name: str) -> str:
         """Return what a document's name and content go by, without making it; it changes whenever the record does."""
@@ -253,7 +254,7 @@ class Documents:
             self._overviews[place.id] = kept
         return kept[1]
 
-    def _result(self, place: RunPlace) -> RunResult | None:
+    def _result(self, place: RunPlace) -> RunRow | None:
         """Return a run's result; None where it isn't finished."""
         self._overview(place)
         return self._results.get(place.id)

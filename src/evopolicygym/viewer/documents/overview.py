@@ -5,7 +5,7 @@ import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
@@ -13,7 +13,6 @@ from threading import Lock
 from typing import Any
 
 from evopolicygym.analysis.published.score_tables import paper
-from evopolicygym.core.agent import Allowance
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run_summary import SubmissionSummary
 from evopolicygym.core.score import best_so_far
@@ -21,9 +20,11 @@ from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import shell_word, without_directories
 from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.checked import CheckedRun
-from evopolicygym.records.labels import RunLabels, labels_path, read_labels
+from evopolicygym.records.labels import labels_path
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import DOCUMENT, JOURNAL, Problem, scan
+from evopolicygym.records.rows import RunRow
+from evopolicygym.records.tables import run_row
 from evopolicygym.specs.games import game_of
 from evopolicygym.viewer.documents.reading import shown
 
@@ -152,19 +153,20 @@ def _stamp(path: Path) -> str:
 
 
 SUMMARY = {
-    "run_id": "run",
-    "entry": "entry",
+    "run_id": "run_id",
+    "entry": "agent",
     "seed": "seed",
     "experiment": "experiment_id",
-    "split": "split_source",
+    "split": "split",
     "stage": "stage",
     "status": "status",
-    "closed": "closed",
+    "ended_by": "ended_by",
+    "is_early": "is_early",
     "selected": "selected_submission",
     "budget": "budget",
     "spent": "spent",
 }
-"""The columns of ``RunSummary.row()`` that every page of a run has, by the names that pages have them by."""
+"""The columns of a run's row that every page of a run has, by the names that pages have them by."""
 OVERVIEW = SUMMARY | {
     "task": "task",
     "family": "family",
@@ -172,63 +174,69 @@ OVERVIEW = SUMMARY | {
     "environment_id": "environment_id",
     "commitment": "commitment",
     "score": "score",
-    "standard_error": "standard_error",
+    "standard_error": "score_standard_error",
     "success_rate": "success_rate",
     "submissions": "submissions",
     "films": "films",
     "tokens": "tokens",
-    "cost": "known_cost",
+    "cost": "cost_usd",
 }
 """Those that the overview has."""
 OPTIONS = (
-    "harness", "model", "effort", "allowance", "budget", "min_episodes", "max_episodes", "max_submissions",
+    "agent_kind", "model", "effort", "limits", "budget", "min_episodes", "max_episodes", "max_submissions",
     "finish_allowed", "text", "interface", "feedback", "memory", "train_cases", "validation_cases", "held_out_cases",
-    "policy_packages", "split_source", "isolation", "protocol_version",
+    "policy_packages", "split", "isolation", "protocol_version",
 )  # fmt: skip
-"""The columns of ``RunSummary.row()`` that an experiment's page compares."""
+"""The columns of a run's row that an experiment's page compares."""
 
 
-def columns_of(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def columns_of(row: RunRow, names: Mapping[str, str]) -> dict[str, Any]:
     """Return columns of a run's row by the names that a page has them by."""
-    values = {name: row[column] for name, column in names.items()}
-    return {name: shown(value) if isinstance(value, str) else value for name, value in values.items()}
+    return {name: _as_json(getattr(row, column)) for name, column in names.items()}
+
+
+def _as_json(value: Any) -> Any:  # noqa: ANN401 - a cell of any column
+    match value:
+        case str():
+            return shown(str(value))
+        case datetime():
+            return value.isoformat()
+    return value
 
 
 def overview(place: RunPlace, run: CheckedRun) -> dict[str, Any]:
     """Return a run in short."""
     summary = run.summary
-    environment, timing, row = summary.task.environment, summary.timing, summary.row()
+    environment, row = summary.task.environment, run_row(run)
     return {
         "id": place.id,
         "place": shown(place.shown),
         **columns_of(row, OVERVIEW),
-        **labels_of(read_labels(place.root)),
-        "experiment_name": shown(run.experiment_name),
-        "record": run.state.value,
-        "unchecked": shown(run.unchecked),
-        "revealed": bool(row["revealed"]),
-        "options": {name: _option_text(row[name]) for name in OPTIONS},
-        "returns": list(row["held_out_returns"]),
+        **labels_of(row),
+        "experiment_name": shown(row.experiment_name),
+        "record": row.record.value,
+        "unchecked": shown(row.unchecked or ""),
+        "revealed": row.revealed,
+        "options": {name: _option_text(getattr(row, name)) for name in OPTIONS},
+        "returns": list(row.held_out_returns),
         "curve": learning_curve(summary.submissions),
         "is_published": paper().has(environment.name, game_of(environment)),
         "random": environment.random_anchor.mean if environment.random_anchor else None,
         "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
-        "opened_at": timing.opened.isoformat(),
-        "finished_at": timing.finished.isoformat() if timing.finished else None,
+        "opened_at": row.opened_at.isoformat(),
+        "finished_at": row.finished_at.isoformat() if row.finished_at else None,
         "is_played": not summary.is_finished and place.is_played,
     }
 
 
 def _option_text(value: object) -> str:
-    """Return an option's value as pages have it; of an allowance, the limits that were given."""
-    if isinstance(value, Allowance):
-        value = ", ".join(f"{name} {amount:g}" for name, amount in asdict(value).items() if amount is not None)
+    """Return an option's value as pages have it."""
     return "none" if value in (None, "") else shown(str(value))
 
 
-def labels_of(labels: RunLabels) -> dict[str, Any]:
+def labels_of(row: RunRow) -> dict[str, Any]:
     """Return a run's name, tags and note as pages have them."""
-    return {"name": shown(labels.name), "tags": list(map(shown, labels.tags)), "note": shown(labels.note)}
+    return {"name": shown(row.name or ""), "tags": list(map(shown, row.tags or ())), "note": shown(row.note or "")}
 
 
 def learning_curve(submissions: Sequence[SubmissionSummary]) -> list[list[float]]:

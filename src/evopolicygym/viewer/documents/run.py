@@ -16,17 +16,17 @@ from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.records.checked import CheckedRun
-from evopolicygym.records.labels import read_labels
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_document import held_out_returns
+from evopolicygym.records.tables import run_row
 from evopolicygym.viewer.documents.overview import SUMMARY, RunPlace, columns_of, labels_of
 from evopolicygym.viewer.documents.reading import below, read_bytes, shown, within
 
 MOST_LOG = 16 << 20
 """Bytes of the log that are read."""
 RUN_PAGE = SUMMARY | {
-    "agent": "harness",
+    "agent": "agent_kind",
     "model": "model",
     "isolation": "isolation",
     "protocol_version": "protocol_version",
@@ -37,7 +37,7 @@ RUN_PAGE = SUMMARY | {
     "first_reached": "first_reached_submission",
     "distinct_checkpoints": "distinct_checkpoints",
 }
-"""The columns of ``RunSummary.row()`` that the page has, by the names that it has them by."""
+"""The columns of a run's row that the page has, by the names that it has them by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +119,16 @@ def run_bundle(
 
 def _beginning(place: RunPlace, checked: CheckedRun) -> dict[str, Any]:
     """Return what is known of a run from its summary."""
-    summary = checked.summary
+    summary, row = checked.summary, run_row(checked)
     environment, scale = summary.task.environment, scale_of(summary.task.environment)
     return {
         "id": place.id,
         "place": shown(place.shown),
-        **columns_of(summary.row(), RUN_PAGE),
-        **labels_of(read_labels(place.root)),
-        "experiment_name": shown(checked.experiment_name),
-        "record": checked.state.value,
-        "unchecked": shown(checked.unchecked),
+        **columns_of(row, RUN_PAGE),
+        **labels_of(row),
+        "experiment_name": shown(row.experiment_name),
+        "record": row.record.value,
+        "unchecked": shown(row.unchecked or ""),
         "versions": {shown(name): shown(version) for name, version in summary.fingerprint.versions.items()},
         "activity": None if summary.is_finished else place.activity(),
         "task": {

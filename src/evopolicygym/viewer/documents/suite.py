@@ -17,15 +17,16 @@ from evopolicygym.analysis.published.score_tables import (
 from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.score_table import score_table
-from evopolicygym.analysis.results import RunResult
 from evopolicygym.analysis.tables.contents import leaderboard_document
 from evopolicygym.analysis.tables.published import figures_note
 from evopolicygym.core.errors import UsageError
+from evopolicygym.records.rows import RunRow
 
 IN_LISTS = (
     "id", "place", "task", "family", "kind", "entry", "seed", "experiment", "experiment_name", "split", "stage",
-    "status", "closed", "score", "standard_error", "success_rate", "selected", "budget", "spent", "submissions",
-    "opened_at", "finished_at", "tokens", "cost", "is_played", "name", "tags", "note", "record", "unchecked",
+    "status", "ended_by", "is_early", "score", "standard_error", "success_rate", "selected", "budget", "spent",
+    "submissions", "opened_at", "finished_at", "tokens", "cost", "is_played", "name", "tags", "note", "record",
+    "unchecked",
 )  # fmt: skip
 """Fields of each run in a list; curves and returns are on the task's page."""
 
@@ -48,7 +49,7 @@ def settings_bundle(beside: Sequence[str]) -> dict[str, Any]:
 
 def _entries_of(table: PublishedTable) -> list[str]:
     """Return the names of a table's entries."""
-    return list(dict.fromkeys([*(entry.name for entry in table.entries), *(run.label for run in table.runs)]))
+    return list(dict.fromkeys([*(entry.name for entry in table.entries), *(run.agent for run in table.runs)]))
 
 
 def suite_name(beside: Iterable[str]) -> str:
@@ -73,7 +74,7 @@ def runs_bundle(overviews: Iterable[Mapping[str, Any]], problems: Iterable[Mappi
 
 
 def suite_bundle(
-    results: Sequence[RunResult], ids: Mapping[Path, str], shipped: Sequence[PublishedTable]
+    results: Sequence[RunRow], ids: Mapping[Path, str], shipped: Sequence[PublishedTable]
 ) -> dict[str, Any]:
     """Return the leaderboard of finished runs beside shipped tables; what hinders it stands under ``trouble``."""
     trouble = ""
@@ -124,6 +125,6 @@ def _elsewhere(gymnasium_ids: Iterable[str]) -> list[str]:
     return [figures_note(found) for id_ in gymnasium_ids for item in known if (found := item.of_game(id_))]
 
 
-def relabelled(result: RunResult, label: str) -> RunResult:
+def relabelled(result: RunRow, label: str) -> RunRow:
     """Return a run under another entry's name, to be compared with one of the same entry."""
-    return replace(result, label=label)
+    return replace(result, agent=label)

@@ -56,7 +56,7 @@ function parts(name, { own, board, tasks }, look) {
   return [
     h("div", { class: "head" }, h("div", null, h("h1", null, named(name)), h("p", { class: "lead" }, lead))),
     facts(
-      entry?.harness ? fact("agent", entry.harness) : null, entry?.model ? fact("model", entry.model) : null, entry?.effort ? fact("effort", entry.effort) : null,
+      entry?.agent_kind ? fact("agent", entry.agent_kind) : null, entry?.model ? fact("model", entry.model) : null, entry?.effort ? fact("effort", entry.effort) : null,
       entry?.place ? fact("place", entry.place) : null, entry?.tier ? fact("tier", entry.tier) : null,
       entry?.rank_score ? fact("rank score", measured(entry.rank_score), ends(entry.rank_score)) : null,
       entry?.normalised ? fact("normalised", measured(entry.normalised), ends(entry.normalised)) : null,

@@ -115,13 +115,13 @@ function leaderboardParts(suite, state, address, look) {
     { name: "wins", title: "Tasks on which none is better", value: (e) => e.wins },
     { name: "success", title: "Mean success rate over the tasks that know success", value: (e) => e.success_rate, cell: (e) => percent(e.success_rate) },
     { name: "tokens", title: "Of one pass over its tasks", value: (e) => e.tokens, cell: (e) => short(e.tokens) },
-    { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost, cell: (e) => money(e.cost) },
+    { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost_usd, cell: (e) => money(e.cost_usd) },
   ].filter((column) => !["tokens", "cost", "success"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
   const parts = [h("p", { class: "comparison" }, compare)];
   if (suite.trouble) parts.push(h("details", { class: "warning" }, h("summary", null, "These runs are not comparable: compare them with care"), h("pre", null, suite.trouble)));
   if (!entries.length) parts.push(nothing(`No entry matches “${state.filter}”.`, "Clear the filter to see all ", String(suite.entries.length), "."));
   else parts.push(table(columns, entries, { caption: "Leaderboard", sort: state.sort, mark: (e) => (e.kind === "anchor" ? "quiet" : null), onsort: (by) => { state.sort = by; address(); } }));
-  const priced = entries.filter((entry) => entry.rank_score !== null && (finite(entry.cost) !== null || finite(entry.tokens) !== null));
+  const priced = entries.filter((entry) => entry.rank_score !== null && (finite(entry.cost_usd) !== null || finite(entry.tokens) !== null));
   parts.push(strips(suite, entries, look));
   if (priced.length > 1) parts.push(costChart(priced, look));
   if (suite.notes.length) parts.push(h("ul", { class: "notes" }, suite.notes.map((note) => h("li", null, note))));
@@ -159,8 +159,8 @@ function strips(suite, entries, look) {
 }
 
 function costChart(entries, look) {
-  const dollars = entries.every((entry) => finite(entry.cost) !== null);
-  const spent = (entry) => (dollars ? entry.cost : entry.tokens);
+  const dollars = entries.every((entry) => finite(entry.cost_usd) !== null);
+  const spent = (entry) => (dollars ? entry.cost_usd : entry.tokens);
   const known = entries.filter((entry) => spent(entry) > 0);
   if (known.length < 2) return null;
   const logs = known.map((entry) => Math.log10(spent(entry)));
@@ -174,7 +174,7 @@ function costChart(entries, look) {
         const x = frame.x(Math.log10(spent(entry)));
         const parts = [mark(own.shape, x, frame.y(entry.rank_score.value), 5.5, { class: "dot" })];
         if (entry.rank_score.interval) parts.unshift(s("line", { x1: x, x2: x, y1: frame.y(entry.rank_score.interval[0]), y2: frame.y(entry.rank_score.interval[1]), class: "whisker own" }));
-        return tell(s("g", { class: `c${own.colour}` }, parts), [entry.entry, dollars ? money(entry.cost) : `${short(entry.tokens)} tokens`, `rank score ${measured(entry.rank_score)}`]);
+        return tell(s("g", { class: `c${own.colour}` }, parts), [entry.entry, dollars ? money(entry.cost_usd) : `${short(entry.tokens)} tokens`, `rank score ${measured(entry.rank_score)}`]);
       }) }));
 }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from evopolicygym.export.exporters import RowWriter, TablesExporter
-from evopolicygym.export.schema import TABLES, columns
+from evopolicygym.records.rows import TABLES, columns
 
 
 class Writer(RowWriter):

@@ -3,23 +3,30 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from evopolicygym.core.agent import OUTSIDE, SHELL
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.options import RUN_OPTIONS, changed_settings
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.run_summary import RunSummary, UsageSummary
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.spaces import Dict, RecordedSpace, Text, Tuple, UnknownSpace, recorded_space
-from evopolicygym.core.strict_json import dumps
+from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import printable
-from evopolicygym.export.schema import (
+from evopolicygym.records.checked import CheckedRun, open_usable_runs
+from evopolicygym.records.labels import read_labels
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import Problem, RunRecord, read_run
+from evopolicygym.records.rows import (
     STEPS,
-    ColumnSchema,
+    CurvePoint,
     EpisodeRow,
     Json,
     Numbers,
@@ -27,15 +34,20 @@ from evopolicygym.export.schema import (
     RunRow,
     StepRow,
     SubmissionRow,
-    ValueKind,
-    columns,
+    json_text,
 )
-from evopolicygym.records.checked import CheckedRun, open_usable_runs
-from evopolicygym.records.labels import read_labels
-from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import Problem, RunRecord, read_run
-from evopolicygym.records.run_document import summary_of
 from evopolicygym.records.trajectories import Step, read_steps
+from evopolicygym.specs.games import game_of
+
+FURTHER = tuple(option for option in RUN_OPTIONS if option.comparability_label and not option.record_field)
+"""Options that runs must agree in and that a row has among its choices."""
+UNKNOWN_OF_RELEASE: dict[str, Any] = dict.fromkeys(
+    (
+        *("split", "text", "interface", "feedback", "memory", "train_cases", "validation_cases", "finish_allowed"),
+        *("min_episodes", "turns", "resumes"),
+    )
+)
+"""Columns of a run's row that a record of the paper's release doesn't tell, besides those that are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +97,7 @@ class Runs:
         self.runs.append(run.row)
         self.submissions += run.submissions
         self.episodes += run.episodes
-        self._by_id[run.row.run] = run
+        self._by_id[run.row.run_id] = run
 
     def steps(self, *runs: str) -> Iterator[StepRow]:
         """Return the steps of the runs with these ids (default: all); they are read lazily."""
@@ -114,10 +126,10 @@ def each_run(runs: Iterable[CheckedRun]) -> Iterator[RunTables]:
     seen: dict[str, Path] = {}
     for run in runs:
         tables = tables_of(run)
-        other = seen.setdefault(tables.row.run, run.root)
+        other = seen.setdefault(tables.row.run_id, run.root)
         if other is not run.root:
             raise UsageError(
-                f"{other} and {run.root} are runs with the same id, {tables.row.run!r}. Pass only one of them."
+                f"{other} and {run.root} are runs with the same id, {tables.row.run_id!r}. Pass only one of them."
             )
         yield tables
 
@@ -127,29 +139,133 @@ def tables_of(run: CheckedRun) -> RunTables:
     root = run.root
     try:
         record = read_run(root)
-        return RunTables(run, record, _run(run, record), _submissions(record), list(_episodes(record)))
+        return RunTables(run, record, run_row(run), _submissions(record), list(_episodes(record)))
     except RecordError as error:
         raise error if str(root) in str(error) else RecordError(f"{root}: {error}") from error
 
 
-def _run(run: CheckedRun, record: RunRecord) -> RunRow:
-    row = summary_of(record).row()  # texts as they are, unlike those of the checked summary
-    row["experiment"] = run.experiment_name or row["experiment_id"]
-    row |= {"record": run.state.value, "unchecked": run.unchecked}
-    labels = read_labels(run.root)
-    row |= {"name": printable(labels.name), "tags": tuple(map(printable, labels.tags)), "note": printable(labels.note)}
-    return RunRow(**{column.name: _value(column, row[column.name]) for column in columns(RunRow)})
+def run_row(run: CheckedRun) -> RunRow:
+    """Return a run's row."""
+    summary, labels = run.summary, read_labels(run.root)
+    task, agent, outcome, timing = summary.task, summary.agent, summary.outcome, summary.timing
+    environment, budget, usage = task.environment, task.budget, summary.usage or UsageSummary({})
+    unknown = {} if environment.is_known else UNKNOWN_OF_RELEASE
+    facts: dict[str, Any] = {
+        "split": summary.split.value,
+        "text": task.text.value,
+        "interface": task.interface.value,
+        "feedback": task.feedback.value,
+        "memory": task.memory.value,
+        "train_cases": task.train_cases,
+        "validation_cases": task.validation_cases,
+        "finish_allowed": task.finish_allowed,
+        "finish": _finish(summary),
+        "min_episodes": budget.min_per_submission,
+        "turns": len(timing.agent_turns),
+        "resumes": len(timing.resumed_at),
+    }
+    return RunRow(
+        **(facts | unknown),
+        root=run.root,
+        run_id=summary.run_id,
+        record=run.state,
+        unchecked=run.unchecked or None,
+        task=environment.name,
+        environment_id=environment.id or None,
+        family=environment.family,
+        kind=environment.kind if environment.is_known else None,
+        game=game_of(environment),
+        agent=summary.entry,
+        agent_kind=agent.name,
+        label=agent.label or None,
+        program_sha256=agent.program_sha256 or None,
+        program_changes=tuple(change.program_sha256 for change in summary.program_changes),
+        agent_version=summary.agent_version or None,
+        model=agent.model or None,
+        model_server=agent.model_server or None,
+        effort=agent.effort or None,
+        command=agent.command,
+        options=agent.options,
+        allowance=agent.allowance,
+        max_cost_usd=agent.allowance.cost,
+        max_tokens=agent.allowance.tokens,
+        max_time_s=agent.allowance.seconds,
+        max_turns=agent.allowance.turns,
+        seed=summary.seed,
+        experiment=run.experiment_name or summary.experiment or None,
+        experiment_id=summary.experiment or None,
+        nonce=summary.nonce or None,
+        revealed=bool(summary.revealed),
+        commitment=summary.commitment or None,
+        protocol_version=summary.protocol_version,
+        evopolicygym_version=summary.evopolicygym_version or None,
+        versions=summary.fingerprint.versions or None,
+        simulator_code=summary.fingerprint.simulator_code or None,
+        task_fingerprint=summary.fingerprint.spec_sha256 or None,
+        isolation=summary.isolation.level or None,
+        stage=summary.stage.value,
+        status=outcome.status.value if outcome.status else None,
+        ended_by=summary.ended_by or None,
+        is_early=summary.is_early,
+        success_rate=outcome.success_rate,
+        held_out_returns=outcome.held_out_returns or (),
+        validation_mean=outcome.validation_mean,
+        selected_submission=outcome.selected_submission,
+        first_reached_submission=summary.first_reached,
+        budget=summary.budget.episodes,
+        spent=summary.budget.spent,
+        submissions=summary.budget.submissions,
+        checkpoints=tuple(submission.checkpoint for submission in summary.submissions),
+        distinct_checkpoints=len({candidate.checkpoint for candidate in summary.candidates}),
+        held_out_cases=task.held_out_cases or None,
+        curve=_curve(summary),
+        choices=changed_settings(task, FURTHER),
+        random_anchor=environment.random_anchor,
+        idle_anchor=environment.idle_anchor,
+        reference_anchor=environment.reference_anchor,
+        max_episodes=budget.max_per_submission,
+        max_submissions=budget.max_submissions,
+        films=task.films,
+        policy_packages=" ".join(task.policy_packages) or None,
+        policy_limits=task.limits.changed or None,
+        tokens=summary.tokens,
+        cost_usd=summary.cost,
+        cost_is_lower_bound=bool(usage.unknown_generations),
+        model_requests=_count(usage.requests),
+        unknown_generations=_count(usage.unknown_generations),
+        input_tokens=_count(usage.input_tokens),
+        cached_input_tokens=_count(usage.cached_input_tokens),
+        output_tokens=_count(usage.output_tokens),
+        reasoning_tokens=_count(usage.reasoning_tokens),
+        model_seconds=usage.seconds,
+        tool_usage=(summary.tool_usage.amounts or None) if summary.tool_usage else None,
+        opened_at=timing.opened,
+        finished_at=timing.finished,
+        train_seconds=float(timing.train_seconds),
+        turn_seconds=float(sum(turn.seconds for turn in timing.agent_turns)),
+        wall_seconds=timing.wall_seconds,
+        name=printable(labels.name) or None,
+        tags=tuple(map(printable, labels.tags)) or None,
+        note=printable(labels.note) or None,
+    )
 
 
-def _value(column: ColumnSchema, value: Any) -> Any:  # noqa: ANN401 - any column's
-    """Return a value of a run's row as in its table: null for an empty value of an optional column."""
-    if value is None or (column.optional and value in ("", {}, ())):
+def _count(amount: float | None) -> int | None:
+    return None if amount is None else int(amount)
+
+
+def _curve(summary: RunSummary) -> tuple[CurvePoint, ...]:
+    spent = accumulate(submission.n_episodes for submission in summary.submissions)
+    return tuple(
+        CurvePoint(episodes, submission.validation_mean if submission.status is SubmissionStatus.OK else None)
+        for episodes, submission in zip(spent, summary.submissions, strict=True)
+    )
+
+
+def _finish(summary: RunSummary) -> str | None:
+    if summary.agent.name in {OUTSIDE, SHELL}:
         return None
-    if column.kind is ValueKind.TIME:
-        return _time(value)
-    if column.kind is ValueKind.JSON:
-        return json_text(list(value) if isinstance(value, tuple) else dict(value))
-    return value
+    return "allowed" if summary.task.finish_allowed else "refused"
 
 
 def _submissions(record: RunRecord) -> list[SubmissionRow]:
@@ -161,11 +277,11 @@ def _submission(record: RunRecord, submission: SubmissionState) -> SubmissionRow
     train = estimate(submission.returns) if submission.returns else None
     validation = _validation(state, submission.charged.checkpoint)
     return SubmissionRow(
-        run=state.opened.run_id,
+        run_id=state.opened.run_id,
         submission=submission.index,
         status=submission.status.value,
         checkpoint=submission.charged.checkpoint,
-        selected=state.selected is not None and state.selected.submit_index == submission.index,
+        is_selected=state.selected is not None and state.selected.submit_index == submission.index,
         episodes=len(submission.episodes),
         played=len(submission.returns),
         failed_episodes=submission.failed,
@@ -211,7 +327,7 @@ def _episode_rows(
         failure, has_end = episode.failure, episode.terminated or episode.truncated
         is_ours = state.opened.task.environment.is_known
         yield EpisodeRow(
-            run=state.opened.run_id,
+            run_id=state.opened.run_id,
             episode=f"{split.value}/{checkpoint if submission is None else submission}/{position}",
             split=split.value,
             submission=submission,
@@ -262,7 +378,7 @@ def step_rows(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator
         action, action_json = _cells(actions, step.action)
         final, final_json = _cells(observations, step.final_observation)
         yield StepRow(
-            run=episode.run,
+            run_id=episode.run_id,
             episode=episode.episode,
             split=episode.split,
             submission=episode.submission,
@@ -282,11 +398,6 @@ def step_rows(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator
             final_observation=final,
             final_observation_json=final_json,
         )
-
-
-def json_text(value: Any) -> Json:  # noqa: ANN401 - any JSON value, numpy's included
-    """Return a value as JSON that can be encoded as UTF-8: lone surrogates are escaped."""
-    return Json(dumps(value).encode("utf-8", "backslashreplace").decode())
 
 
 def _check_count(steps: Iterator[Step], episode: EpisodeRow, where: str) -> Iterator[Step]:

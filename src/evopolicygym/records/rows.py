@@ -1,19 +1,30 @@
-"""The four exported tables: a class for the rows of each, whose fields are its columns.
+"""What is known of runs, as rows: a class for each kind of row, of which all tables, pages and exports are views.
 
-Each column's name, type, unit and meaning are declared once, in the class of the rows. No table contains a case's seed
-or a path of the host.
+Each column's name, type, unit and meaning are declared once, in the class of the rows. No exported column contains a
+case's seed or a path of the host.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from types import NoneType
-from typing import Any, NewType, get_args, get_type_hints
+from typing import Any, NewType, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+
+from evopolicygym.core.agent import Allowance
+from evopolicygym.core.options import Setting
+from evopolicygym.core.score import estimate
+from evopolicygym.core.strict_json import dumps
+from evopolicygym.core.task import Anchor, TaskKind
+from evopolicygym.records.checked import RecordState
+from evopolicygym.specs.games import GameIdentity
 
 Json = NewType("Json", str)
 """A JSON text; NaN and infinities are the strings "NaN", "Inf", "-Inf"."""
@@ -36,6 +47,8 @@ class ValueKind(StrEnum):
 
 _KINDS: Mapping[Any, ValueKind] = {
     str: ValueKind.TEXT,
+    RecordState: ValueKind.TEXT,
+    TaskKind: ValueKind.TEXT,
     int: ValueKind.INTEGER,
     float: ValueKind.NUMBER,
     bool: ValueKind.BOOLEAN,
@@ -43,6 +56,11 @@ _KINDS: Mapping[Any, ValueKind] = {
     Json: ValueKind.JSON,
     Numbers: ValueKind.NUMBERS,
 }
+
+
+def json_text(value: Any) -> Json:  # noqa: ANN401 - any JSON value, numpy's included
+    """Return a value as JSON that can be encoded as UTF-8: lone surrogates are escaped."""
+    return Json(dumps(value).encode("utf-8", "backslashreplace").decode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +75,19 @@ class ColumnSchema:
     """Empty for a column without a unit."""
     meaning: str
 
+    def cell(self, row: object) -> Any:  # noqa: ANN401 - a cell of any column
+        """Return what a file has of a row in this column."""
+        value = getattr(row, self.name)
+        is_text = value is None or isinstance(value, str)
+        return value if is_text or self.kind is not ValueKind.JSON else json_text(value)
 
-def column(meaning: str, unit: str = "") -> Any:  # noqa: ANN401 - a field of any type
-    """Return a field of a row's class; its annotation is the column's type."""
-    return field(metadata={"meaning": meaning, "unit": unit})
+
+def column(meaning: str, unit: str = "", *, init: bool = True) -> Any:  # noqa: ANN401 - a field of any type
+    """Return a field of a row's class that is exported; its annotation is the column's type.
+
+    One without ``init`` is computed from other fields.
+    """
+    return field(init=init, metadata={"meaning": meaning, "unit": unit})
 
 
 def columns(row: type) -> tuple[ColumnSchema, ...]:
@@ -71,13 +98,17 @@ def columns(row: type) -> tuple[ColumnSchema, ...]:
 @cache
 def _columns(row: Any) -> tuple[ColumnSchema, ...]:  # noqa: ANN401 - mypy takes classes for unhashable
     hints = get_type_hints(row)
-    return tuple(_column(item.name, hints[item.name], item.metadata) for item in fields(row))
+    return tuple(_column(item.name, hints[item.name], item.metadata) for item in fields(row) if item.metadata)
 
 
 def _column(name: str, hint: Any, metadata: Mapping[str, str]) -> ColumnSchema:  # noqa: ANN401 - an annotation
     members = (hint,) if hint in _KINDS else get_args(hint)
-    (kind,) = (_KINDS[member] for member in members if member is not NoneType)
+    (kind,) = (_kind(member) for member in members if member is not NoneType)
     return ColumnSchema(name, kind, NoneType in members, metadata["unit"], metadata["meaning"])
+
+
+def _kind(member: Any) -> ValueKind:  # noqa: ANN401 - an annotation
+    return ValueKind.JSON if get_origin(member) in {Mapping, tuple} else _KINDS[member]
 
 
 def markdown(row: type) -> str:
@@ -96,7 +127,7 @@ class Record:
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the columns."""
-        return tuple(item.name for item in fields(self))  # type: ignore[arg-type] # each subclass is a dataclass
+        return tuple(column.name for column in columns(type(self)))
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a value of any column
         if name not in self.keys():
@@ -104,55 +135,80 @@ class Record:
         return getattr(self, name)
 
 
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A run after one of its submissions."""
+
+    spent: int
+    """Episodes charged up to and with it."""
+    validation_mean: float | None
+    """Its checkpoint's mean over the validation cases; None if it is not a candidate."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow(Record):
-    """One run."""
+    """One run: what tables, pages, figures and exports know of it.
 
-    run: str = column("the run's id")
-    record: str = column("how far it is to be believed: `played here`, `replayed`, `verified` or `unverified`")
+    Fields with a docstring are not exported. No text has a character that can't be printed.
+    """
+
+    run_id: str = column("the run's id")
+    record: RecordState = column(
+        "how far it is to be believed: `played here`, `replayed`, `verified`, `shipped` or `unverified`"
+    )
     unchecked: str | None = column("what could not be checked of an unverified record")
     task: str = column("the environment's name")
     environment_id: str | None = column("what gymnasium knows it by")
-    family: str | None = column("the environment's family")
-    kind: str | None = column("`tuning` or `synthesis`")
-    agent: str = column("what its user called the agent (`--label`), else the agent's name")
-    harness: str = column("the agent's name, whatever its user called it")
+    family: str = column("the environment's family")
+    kind: TaskKind | None = column("`tuning` or `synthesis`")
+    agent: str = column("the agent as tables name it: its label or its kind, with model and effort")
+    agent_kind: str = column("the built-in agent, `command`, `function`, `outside` or the like, whatever its label")
+    label: str | None = column("what its user called the agent (`--label`); null without")
     program_sha256: str | None = column("SHA-256 of the agent's program when the run began; null where it has none")
     agent_version: str | None = column("the version that the agent's tool or library tells; null where it is unknown")
     model: str | None = column("the model that the agent uses; null where it was given none")
     model_server: str | None = column("host and port of the model's server; null where the run names none")
-    limits: str = column("the limits of the agent, by the names of their options; `none` without any")
     effort: str | None = column("the reasoning effort of the model; null where the run doesn't say")
+    max_cost_usd: float | None = column(
+        "limit of the agent's cost; null in this and the next three without", "US dollars"
+    )
+    max_tokens: int | None = column("limit of its model's tokens", "tokens")
+    max_time_s: float | None = column("limit of its turns' wall time", "s")
+    max_turns: int | None = column("limit of its turns")
     seed: int | None = column(
         "of the agent and of the policies' random numbers; cases have other seeds, which no table has"
     )
-    split_source: str | None = column("where the cases come from: `private`, `public` or `directory`")
+    split: str | None = column("where the cases come from: `private`, `public` or `directory`")
     experiment: str | None = column(
         "its name, as `--experiment` has it; its identity where the run lies apart from its others"
     )
     experiment_id: str | None = column("its identity; runs of one experiment and task play the same cases")
     nonce: str | None = column("the nonce of a board, from which the cases are derived too; null without one")
+    revealed: bool = column("whether its cases were revealed before it began")
     commitment: str | None = column("salted SHA-256 of the cases")
     protocol_version: str = column("the protocol that the run was played by")
     evopolicygym_version: str | None = column(
         "the version of evopolicygym that opened the run, with its commit in a checkout; null in older records"
     )
-    versions: Json | None = column("versions of Python, numpy, gymnasium and the simulator's packages, by name")
-    simulator_code: Json | None = column(
+    versions: Mapping[str, str] | None = column(
+        "versions of Python, numpy, gymnasium and the simulator's packages, by name"
+    )
+    simulator_code: Mapping[str, str] | None = column(
         "hashes of the modules that make the environment; null where gymnasium alone does, and in older records"
     )
-    spec_sha256: str | None = column("SHA-256 of the environment's spec")
+    task_fingerprint: str | None = column("SHA-256 of the environment's spec")
     isolation: str | None = column("the level at which policies played")
     stage: str = column("`open`, `closed`, `selected` or `finished`")
     status: str | None = column("how it ended: `scored` or `no_ok_submit`; null where it is not finished")
-    closed: str | None = column("why no more submissions were taken; null while they are")
     ended_by: str | None = column(
         "what ended its submissions: `budget`, `submissions`, `finish`, a limit's option such as `max_cost`, `crash`, "
         "`hang`, `context` (full), or `agent`; null while they are taken"
     )
     is_early: bool = column("whether they ended with episodes unspent")
-    score: float | None = column("mean held-out return of the selected checkpoint; null until it is known", "return")
-    standard_error: float | None = column("of the score; null for one case", "return")
+    score: float | None = column(
+        "mean held-out return of the selected checkpoint; null until it is known", "return", init=False
+    )
+    score_standard_error: float | None = column("of the score; null for one case", "return", init=False)
     success_rate: float | None = column("share of held-out episodes that succeeded; null where none can")
     validation_mean: float | None = column("mean validation return of the selected checkpoint", "return")
     selected_submission: int | None = column("the submission whose checkpoint was selected, the latest of equals")
@@ -174,7 +230,16 @@ class RunRow(Record):
     max_submissions: int | None = column("the most that the run takes; null where only the budget limits them")
     films: int = column("films of its train episodes that the agent may ask for")
     policy_packages: str | None = column("distributions that policies may import besides those that all may")
-    policy_limits: Json | None = column("limits of a policy that aren't at their default, by name; null where all are")
+    policy_limits: Mapping[str, Any] | None = column(
+        "limits of a policy that aren't at their default, by name; null where all are"
+    )
+    tokens: float | None = column(
+        "input and output, counted by the model proxy, else told by the agent's tool", "tokens"
+    )
+    cost_usd: float | None = column(
+        "what the model cost, from the same source; null where no price is known", "US dollars"
+    )
+    cost_is_lower_bound: bool = column("whether tokens and cost miss generations whose usage was not reported")
     model_requests: int | None = column("requests through the model proxy; null in this and the next six without one")
     unknown_generations: int | None = column("generations whose usage was not reported: it is missing in the sums")
     input_tokens: int | None = column("all that went into the model, cached or not", "tokens")
@@ -182,29 +247,110 @@ class RunRow(Record):
     output_tokens: int | None = column("all that came out, reasoning included", "tokens")
     reasoning_tokens: int | None = column("the part of it that was reasoning", "tokens")
     model_seconds: float | None = column("spent waiting for the model, summed over requests", "s")
-    cost: float | None = column(
-        "what the model cost, at least where usage was not reported; null where no price is known", "US dollars"
-    )
-    tool_usage: Json | None = column("what the agent's own tool says that it used, by name")
+    tool_usage: Mapping[str, float | None] | None = column("what the agent's own tool says that it used, by name")
     opened_at: datetime = column("when the run was opened")
     finished_at: datetime | None = column("when it was finished")
     turns: int | None = column("turns of the agent that have ended")
     resumes: int | None = column("how often the run was resumed")
     train_seconds: float = column("wall time of all published submissions", "s")
+    turn_seconds: float = column("wall time of the agent's turns", "s")
+    wall_seconds: float = column("wall time from opening to end, less what it was stopped in good order", "s")
     name: str | None = column("what `evopolicygym label` calls it, which is no part of the record; null without")
-    tags: Json | None = column("its tags, in a list; null without")
+    tags: tuple[str, ...] | None = column("its tags, in a list; null without")
     note: str | None = column("a reader's note; null without")
+
+    root: Path
+    """The run directory."""
+    game: GameIdentity
+    """The game that the task's name stood for in this run."""
+    command: tuple[str, ...]
+    """The program of a ``command`` agent, with its arguments."""
+    options: Mapping[str, Any]
+    """The agent's extra options."""
+    allowance: Allowance
+    """The agent's limits."""
+    program_changes: tuple[str, ...]
+    """The hash of each program that replaced the agent's when the run was resumed."""
+    checkpoints: tuple[str, ...]
+    """The checkpoints of its submissions, in order; empty if the record lacks them."""
+    held_out_returns: tuple[float, ...]
+    """The returns in the split's order; empty without a score."""
+    curve: tuple[CurvePoint, ...]
+    """The state of the run after each of its submissions."""
+    finish: str | None
+    """``allowed`` or ``refused``: whether the agent could end the run early; None if it always can, as outside."""
+    choices: Mapping[str, Setting]
+    """The values of further options that runs must agree in, by name, unless they are the default."""
+    random_anchor: Anchor | None
+    idle_anchor: Anchor | None
+    reference_anchor: Anchor | None
+    """The score of the reference policy; None if the record has none."""
+
+    def __post_init__(self) -> None:
+        """Compute the score from the held-out returns."""
+        found = estimate(self.held_out_returns) if self.held_out_returns else None
+        object.__setattr__(self, "score", found.mean if found else None)
+        object.__setattr__(self, "score_standard_error", found.standard_error if found else None)
+
+    @property
+    def is_release(self) -> bool:
+        """Whether it was played by the paper's release: of its task, only the name is known."""
+        return not self.game.id
+
+    @property
+    def experiment_name(self) -> str:
+        """The name of its experiment; empty if it is unknown."""
+        return self.experiment or "" if self.experiment != self.experiment_id else ""
+
+    @property
+    def limits(self) -> str:
+        """The limits of its agent, by their options; ``none`` without any."""
+        return str(self.allowance)
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The hashes of all programs that the agent was during the run, in their order."""
+        return tuple(filter(None, (self.program_sha256, *self.program_changes)))
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The properties that only copies of a run share; ids are drawn independently, so an id is not enough."""
+        agent = self.agent_kind, self.model, self.effort, *self.command, self.seed
+        return (self.run_id, self.experiment_id, self.task, *agent)
+
+    @property
+    def options_text(self) -> str:
+        """The agent's extra options in a word."""
+        return json.dumps(dict(self.options), sort_keys=True, default=str) if self.options else ""
+
+    @property
+    def fingerprint(self) -> str:
+        """A short hash of the versions of packages that the numbers depend on, without the tasks' specs."""
+        text = json.dumps([self.protocol_version, sorted((self.versions or {}).items())])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def selection_optimism(self) -> float | None:
+        """The selected checkpoint's validation mean less its held-out mean; None if either is unknown.
+
+        The best of several noisy validation means is above its true mean on average, so this is above 0 on average.
+        Where no candidate was better than another nothing was selected: None.
+        """
+        candidates = {point.validation_mean for point in self.curve if point.validation_mean is not None}
+        if self.score is None or self.validation_mean is None or len(candidates) < 2:  # noqa: PLR2004 - a choice
+            return None
+        return self.validation_mean - self.score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionRow(Record):
     """One submission."""
 
-    run: str = column("the run's id")
+    run_id: str = column("the run's id")
     submission: int = column("its number in the run, from 0")
     status: str = column("`ok`, `interrupted` until its feedback is published, or why the policy could not be loaded")
     checkpoint: str = column("SHA-256 that names the checkpoint")
-    selected: bool = column("whether it is the one that was selected")
+    is_selected: bool = column("whether it is the one that was selected")
     episodes: int = column("episodes charged", "episodes")
     played: int = column("episodes played so far", "episodes")
     failed_episodes: int = column("episodes in which the policy failed", "episodes")
@@ -225,7 +371,7 @@ class SubmissionRow(Record):
 class EpisodeRow(Record):
     """One case, played by one checkpoint."""
 
-    run: str = column("the run's id")
+    run_id: str = column("the run's id")
     episode: str = column("the episode's id in its run, such as `train/3/0`: the key that joins steps and episodes")
     split: str = column("`train`, `validation` or `held_out`")
     submission: int | None = column("the submission that it belongs to; null in hidden splits")
@@ -250,7 +396,7 @@ class EpisodeRow(Record):
 class StepRow(Record):
     """One step of an episode."""
 
-    run: str = column("the run's id")
+    run_id: str = column("the run's id")
     episode: str = column("the episode's id in its run, such as `train/3/0`: the key that joins steps and episodes")
     split: str = column("`train`, `validation` or `held_out`")
     submission: int | None = column("the submission that it belongs to; null in hidden splits")
