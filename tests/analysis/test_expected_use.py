@@ -1,6 +1,7 @@
 """What a run is expected to use, by runs that were played: on which it stands, how it is scaled, what it is held to."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,17 @@ import numpy as np
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.expected_use import FIXED_S, NO_MODEL, Basis, PlannedUse, PlayedRuns, UseRange, add_ranges
+from evopolicygym.analysis.expected_use import (
+    EPISODES_FACTOR,
+    FIXED_S,
+    NOTHING,
+    Basis,
+    PlannedUse,
+    PlayedRuns,
+    UseRange,
+    add_ranges,
+)
+from evopolicygym.core.agent import PriceSnapshot, Rates, Tier, TokenCounts
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.rows import RunRow
 from made_up import load_result
@@ -20,7 +31,8 @@ from shell import Shell
 
 pytestmark = pytest.mark.made_up
 
-PLANNED = PlannedUse("acrobot", "neutral", "m", "", 128, 16, 32, asks_model=True)
+PRICE = PriceSnapshot("m", "given", "", Rates(2.0, 10.0, 0.5))
+PLANNED = PlannedUse("acrobot", "neutral", "m", "", 128, 16, 32, asks_model=True, is_metered=True, price=PRICE)
 SMALL = {"validation": 1, "held_out": 2, "split": "public", "workers": 1}
 Played = Callable[..., RunRow]
 
@@ -40,11 +52,12 @@ def played(tmp_path: Path) -> Played:
         }
         made_up = {
             "checkpoints": tuple(map(str, range(16))),
-            "tokens": 1e6,
-            "cost_usd": 2.0,
+            "cost_usd": 99.0,
             "wall_seconds": 400.0,
             "turn_seconds": 100.0,
         }
+        counts = used.setdefault("token_counts", TokenCounts(8e5, 2e5, 4e5))
+        made_up["tokens"] = counts.input + counts.output
         return replace(plain, task=task, agent_kind=agent, model=model, **{**sizes, **made_up, **used})
 
     return made
@@ -64,20 +77,98 @@ def write_record(below: Path, tokens: int, cost: float, seconds: float = 100.0, 
 
 def test_the_same_agent_on_the_same_task_counts_first(played: Played) -> None:
     """Then other agents on the task, then the agent on other tasks; the user's own runs before those that ship."""
-    same, task = played(cost=1.0), played(agent="codex", cost=4.0)
-    agent, other = played(task="ant", cost=9.0), played("ant", "codex", cost=100.0)
+    same, task = played(tokens=1e3), played(agent="codex", tokens=4e3)
+    agent, other = played(task="ant", tokens=9e3), played("ant", "codex", tokens=1e5)
+    shipped = (played(tokens=5e4),)
     cases: Sequence[tuple[PlayedRuns, float, str]] = [
-        (PlayedRuns((same, task, agent, other), (played(cost=50.0),)), 1.0, Basis.SAME.value),
-        (PlayedRuns((task, agent, other), (played(cost=50.0),)), 50.0, f"{Basis.SAME.value} (shipped runs)"),
-        (PlayedRuns((task, agent, other)), 4.0, Basis.TASK.value),
-        (PlayedRuns((agent, other)), 9.0, Basis.AGENT.value),
+        (PlayedRuns((same, task, agent, other), shipped), 1e3, Basis.SAME.value),
+        (PlayedRuns((task, agent, other), shipped), 5e4, f"{Basis.SAME.value} (shipped runs)"),
+        (PlayedRuns((task, agent, other)), 4e3, Basis.TASK.value),
+        (PlayedRuns((agent, other)), 9e3, Basis.AGENT.value),
     ]
-    found = [runs.estimate(PLANNED).cost for runs, _, _ in cases]
+    found = [runs.estimate(PLANNED).tokens for runs, _, _ in cases]
 
     assert [(one.expected, one.basis, one.runs) for one in found if one] == [
-        (pytest.approx(cost), basis, 1) for _, cost, basis in cases
+        (pytest.approx(tokens), basis, 1) for _, tokens, basis in cases
     ]
-    assert PlayedRuns((other,)).estimate(PLANNED).cost is None
+    assert PlayedRuns((other,)).estimate(PLANNED).tokens is None
+
+
+def test_money_is_expected_tokens_at_the_price_of_the_run(played: Played) -> None:
+    """Played runs tell tokens by kind; what they cost, at the price of their model, is not read."""
+    runs = (played(), played(agent="codex", model="dear", token_counts=TokenCounts(4e6, 1e6, 1e6), cost=1e3))
+    for found_in, counts in ((runs, TokenCounts(8e5, 2e5, 4e5)), (runs[1:], TokenCounts(4e6, 1e6, 1e6))):
+        found = PlayedRuns(found_in).estimate(replace(PLANNED, budget=64))
+        assert found.cost
+        assert found.token_counts == counts.scaled(0.5)
+        assert found.cost.expected == pytest.approx(PRICE.cost_of_requests(counts.scaled(0.5)))
+    free = PlayedRuns(runs).estimate(replace(PLANNED, price=PriceSnapshot("m", "given", "", Rates(0, 0)))).cost
+
+    assert free
+    assert (free.low, free.expected, free.high) == (0, 0, 0)
+
+
+def test_without_a_price_money_is_unknown(played: Played) -> None:
+    """What other models cost is not it; only the same agent's own tool can tell, where no proxy counts."""
+    told = played(agent="outside", cost=3.0)
+    unpriced = replace(PLANNED, agent="outside", price=None)
+    found = [
+        PlayedRuns(runs).estimate(planned).cost
+        for planned, runs in (
+            (replace(PLANNED, price=None), (played(), played(agent="codex"))),
+            (unpriced, (told,)),
+            (replace(unpriced, is_metered=False), (told,)),
+            (replace(unpriced, is_metered=False), (replace(told, price=PRICE),)),
+        )
+    ]
+
+    assert [each and each.expected for each in found] == [None, None, 3.0, None]
+    assert PlayedRuns().estimate(unpriced).lacks_price
+
+
+def test_a_tier_is_that_of_a_request(played: Played) -> None:
+    """Sums over requests are priced by their mean input, not as one long request."""
+    tiers = replace(PRICE, tiers=(Tier(20_000, Rates(4.0, 20.0)),))
+    found = [
+        PlayedRuns((played(requests=requests),)).estimate(replace(PLANNED, price=tiers)).cost for requests in (100, 10)
+    ]
+
+    assert [each.expected for each in found if each] == pytest.approx([0.8 + 0.2 + 2.0, 3.2 + 4.0])
+
+
+def test_what_is_expected_is_a_mean(played: Played) -> None:
+    """Not a geometric one, so that what many runs use is the sum of what each is expected to."""
+    counts = [TokenCounts(tokens, 0.0) for tokens in (1e5, 1e6, 1e7)]
+    found = PlayedRuns(tuple(played(token_counts=each, wall_seconds=each.input) for each in counts)).estimate(PLANNED)
+
+    for amount, mean, middle in ((found.tokens, 3.7e6, 1e6), (found.seconds, 3.7e6, 1e6), (found.cost, 7.4, 2.0)):
+        assert amount
+        assert (amount.expected, amount.median) == pytest.approx((mean, middle))
+        assert amount.low < amount.median < amount.expected < amount.high
+
+
+def test_usage_that_is_partly_unknown_makes_a_lower_bound(played: Played) -> None:
+    """Of tokens and money, not of time."""
+    found = PlayedRuns((played(), played(cost_is_lower_bound=True))).estimate(PLANNED)
+
+    assert [each and each.is_lower_bound for each in (found.tokens, found.cost, found.seconds)] == [True, True, False]
+
+
+def test_without_runs_time_is_that_of_the_episodes() -> None:
+    """From the task's measured seconds, the budget and the hidden cases, and named so; a lower bound beside a model."""
+    runs = PlayedRuns(episode_seconds={"acrobot": 0.07}.get)
+    model, none = (runs.estimate(replace(PLANNED, asks_model=asks)) for asks in (True, False))
+
+    assert model.seconds
+    assert none.seconds
+    assert none.agent_seconds
+    assert (none.seconds.basis, none.seconds.runs) == (Basis.EPISODES.value, 0)
+    assert (none.seconds.is_lower_bound, model.seconds.is_lower_bound) == (False, True)
+    assert none.agent_seconds.median == pytest.approx(128 * (0.07 + FIXED_S) * EPISODES_FACTOR)
+    assert none.seconds.median == pytest.approx((128 + 16 * 16 + 32) * (0.07 + FIXED_S) * EPISODES_FACTOR)
+    assert none.seconds.low < none.seconds.median < none.seconds.expected < none.seconds.high
+    assert (model.tokens, model.cost) == (None, None)
+    assert PlayedRuns().estimate(PLANNED).seconds is None
 
 
 def test_a_played_run_is_scaled(played: Played) -> None:
@@ -85,7 +176,9 @@ def test_a_played_run_is_scaled(played: Played) -> None:
     runs = PlayedRuns((played(),))
     half = runs.estimate(replace(PLANNED, budget=64, held_out_cases=96))
 
-    assert [one.expected for one in (half.agent_seconds, half.tokens, half.cost) if one] == pytest.approx([50, 5e5, 1])
+    assert [one.expected for one in (half.agent_seconds, half.tokens, half.cost) if one] == pytest.approx(
+        [50, 5e5, 1.5]
+    )
     assert half.seconds
     assert half.seconds.expected == pytest.approx(50 + 300 * (8 * 16 + 96) / (16 * 16 + 32))
     few = runs.estimate(replace(PLANNED, most_submissions=4)).seconds
@@ -115,7 +208,7 @@ def test_an_agent_without_a_model_costs_nothing(played: Played) -> None:
     """It needs no tokens and no money; what agents with a model took on the task tells nothing of it."""
     found = PlayedRuns((played(),)).estimate(replace(PLANNED, agent="tuner", model="", asks_model=False))
 
-    assert (found.cost, found.seconds) == (UseRange(0, 0, 0, NO_MODEL, 0), None)
+    assert (found.cost, found.seconds) == (NOTHING, None)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 20])
@@ -123,19 +216,54 @@ def test_ranges_hold_nine_runs_of_ten(count: int, played: Played) -> None:
     """Of runs whose use varies as it usually does, 87 to 96 % lie in the range of others, however many there are."""
     random, inside, plain = np.random.default_rng(count), 0, played()
     for _ in range(1000):
-        *costs, further = np.exp(random.normal(0.0, 0.35, count + 1)).tolist()
-        found = PlayedRuns(tuple(replace(plain, cost=cost) for cost in costs)).estimate(PLANNED).cost
+        *used, further = np.exp(random.normal(0.0, 0.35, count + 1)).tolist()
+        found = PlayedRuns(tuple(replace(plain, tokens=tokens) for tokens in used)).estimate(PLANNED).tokens
         inside += found is not None and found.low <= further <= found.high
 
     assert 870 <= inside <= 960
 
 
 def test_a_total_is_only_known_where_all_parts_are() -> None:
-    """Ends are added, the weakest part says on how many runs it stands, and what is free changes nothing."""
-    first, second = UseRange(1, 2, 3, "a", 5), UseRange(10, 20, 30, "b", 1)
+    """The weakest part says on how many runs it stands, and what is free changes nothing."""
+    first, second = UseRange(1, 2, 2.5, 4, "a", 5), UseRange(10, 20, 22, 40, "b", 1, is_lower_bound=True)
+    whole = add_ranges([first, second, NOTHING])
 
-    assert add_ranges([first, second, UseRange(0, 0, 0, NO_MODEL, 0)]) == UseRange(11, 22, 33, "a, b", 1)
+    assert whole
+    assert (whole.expected, whole.basis, whole.runs, whole.is_lower_bound) == (24.5, "a, b", 1, True)
+    assert add_ranges([first, NOTHING]) == first
     assert add_ranges([first, None]) is None
+
+
+def test_ranges_add_up_as_far_as_they_are_off_together() -> None:
+    """Ends of what is shared are added; the range of independent amounts is as narrow as that of their sum."""
+    random, spread, count = np.random.default_rng(1), 0.5, 12
+    ends = [math.exp(side * 1.6448536 * spread) for side in (-1, 0, 1)]
+    part = UseRange(ends[0], ends[1], math.exp(spread**2 / 2), ends[2], "a", 1)
+    sums = np.exp(random.normal(0.0, spread, (20_000, count))).sum(axis=1)
+    independent, together = (add_ranges([replace(part, shared=shared)] * count) for shared in ({}, {"all": 1.0}))
+
+    assert independent
+    assert together
+    assert together.amounts == pytest.approx([count * amount for amount in part.amounts], rel=0.05)
+    assert independent.expected == pytest.approx(sums.mean(), rel=0.01)
+    assert (independent.low, independent.high) == pytest.approx(np.quantile(sums, [0.05, 0.95]).tolist(), rel=0.03)
+
+
+def test_repeats_share_the_error_of_what_they_are_estimated_from(played: Played) -> None:
+    """The range of a sum holds nine sums of ten, for repeats that stand on two runs and on other agents' runs."""
+    random, plain = np.random.default_rng(5), played()
+    for agents in (False, True):
+        inside = 0
+        for _ in range(300):
+            own = random.normal(0.0, math.sqrt(0.8**2 - 0.35**2), 2) * agents
+            used = np.exp(own[0] + random.normal(0.0, 0.35, 2)).tolist()
+            source = "codex" if agents else "neutral"
+            runs = PlayedRuns(tuple(replace(plain, tokens=tokens, agent=source) for tokens in used))
+            whole = add_ranges([runs.estimate(PLANNED).tokens] * 8)
+            true = float(np.exp(own[1] + random.normal(0.0, 0.35, 8)).sum())
+            inside += whole is not None and whole.low <= true <= whole.high
+
+        assert 255 <= inside <= 292, f"{inside} of 300 with agents {agents}"
 
 
 def test_an_estimate_plays_and_writes_nothing(
@@ -159,6 +287,28 @@ def test_an_estimate_plays_and_writes_nothing(
     assert not state_home.exists()
 
 
+def test_an_estimate_needs_a_price_and_no_key(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Money follows the price that a run is given; without one it is unknown, whatever played runs cost."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    write_record(tmp_path / "runs", 10**6, 4.0)
+    model = ("--model-url", "http://127.0.0.1:1/v1", "--model-key", VARIABLE, "--runs", tmp_path / "runs")
+    run = ("run", "cartpole", "--agent", "neutral", "--model", "m", *model, "--budget", 8)
+    costs = [
+        shell.json(*run, "--estimate", *price)["cost"]
+        for price in ((), ("--price", "input=1,output=1"), ("--price", "input=100,output=1"))
+    ]
+    of_suites = []
+    for price in ("", "price = { input = 1, output = 1 }", "price = { input = 100, output = 1 }"):
+        (tmp_path / "suite.toml").write_text(
+            f'environments = ["cartpole"]\n[[agents]]\nname = "neutral"\nmodel = "m"\n{price}\n'
+        )
+        suite = ("suite", tmp_path / "suite.toml", *model, "--budget", 8, "--repeats", 3, "--estimate")
+        of_suites.append(shell.json(*suite)["cost"])
+
+    assert [cost and cost["expected"] for cost in costs] == [None, pytest.approx(1.0), pytest.approx(99.901)]
+    assert [cost and cost["expected"] for cost in of_suites] == [None, pytest.approx(3.0), pytest.approx(3 * 99.901)]
+
+
 @pytest.fixture
 def suite_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, ...]:
     """Return a suite of two runs of an agent of which a run is recorded that cost 4 USD and took 100 s."""
@@ -168,7 +318,7 @@ def suite_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, .
     sizes = ("--environment", "cartpole", "--repeats", 2, "--budget", 8, "--validation", 1, "--held-out", 2)
     (tmp_path / "suite.toml").write_text(
         'environments = ["cartpole"]\n'
-        '[[agents]]\nname = "neutral"\nmodel = "m"\nprice = { input = 1.0, output = 1.0 }\n'
+        '[[agents]]\nname = "neutral"\nmodel = "m"\nprice = { input = 4.0, output = 4.0 }\n'
     )
     return ("suite", tmp_path / "suite.toml", *model, *sizes)
 
@@ -213,9 +363,14 @@ def test_a_suite_within_its_limits_is_played(
 
 def test_a_limit_that_nothing_tells_of_is_refused(shell: Shell, tmp_path: Path) -> None:
     """Where no run tells what an agent costs, a limit on the whole can't be kept, and the suite says how it could."""
-    with pytest.raises(UsageError, match="--total-cost"):
-        evopolicygym.run_suite(
-            "smoke", agents=["neutral:m"], environments=["cartpole"], model_url="http://127.0.0.1:1/v1", total_cost=5,
-            runs=tmp_path / "runs", on_warning=lambda _warning: None,
-        )  # fmt: skip
+    for price, limit, helps in (
+        (None, {"total_cost": 5}, "price = "),
+        ({"input": 1.0, "output": 1.0}, {"total_cost": 5}, "--repeats 1"),
+        (None, {"total_time": "9d"}, "--repeats 1"),
+    ):
+        with pytest.raises(UsageError, match=helps):
+            evopolicygym.run_suite(
+                "smoke", agents=["neutral:m"], environments=["cartpole"], model_url="http://127.0.0.1:1/v1",
+                price=price, runs=tmp_path / "runs", on_warning=lambda _warning: None, **limit,
+            )  # fmt: skip
     assert json.dumps(shell.json("run", "cartpole", "--estimate")["cost"]["expected"]) == "0.0"

@@ -235,7 +235,7 @@ def test_what_no_suite_can_be(tmp_path: Path, changes: dict[str, Any], complaint
 def test_an_agent_that_takes_no_model_is_refused_at_once(tmp_path: Path) -> None:
     """An agent of ours that can't be made as it is asked for stops a suite before its first run."""
     with pytest.raises(UsageError, match="tuner"):
-        suites.validate_plan(plan(suite(tmp_path, "random", "tuner:gpt")))
+        suites.validate_agents(plan(suite(tmp_path, "random", "tuner:gpt")))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_model_without_a_price_is_told_before_the_first_run(
     ]
     asked = suite(tmp_path, repeats=2, agents=[suites.parse_entry("random"), *asking])
 
-    warnings = suites.validate_plan(plan(asked))
+    warnings = suites.validate_agents(plan(asked))
 
     assert len(warnings) == warned
     assert all(repr(model) in " ".join(warnings) for model in models if not prices)
@@ -307,7 +307,7 @@ def test_a_limit_of_cost_without_a_price_is_refused_at_once(tmp_path: Path, monk
     monkeypatch.setenv("A_KEY", "secret")
     door = {"name": "neutral", "model": "unheard", "model_url": "http://127.0.0.1:9/v1", "model_key": "A_KEY"}
     with pytest.raises(UsageError, match="'unheard'"):
-        suites.validate_plan(plan(suite(tmp_path, agents=[door | {"limits": {"max_cost": 5}}])))
+        suites.validate_agents(plan(suite(tmp_path, agents=[door | {"limits": {"max_cost": 5}}])))
 
 
 def opened(directory: Path) -> None:

@@ -58,6 +58,8 @@ class About:
     """The modules that the extra must provide."""
     key: str = ""
     """The environment variable that holds the model server's key, unless ``--model-key`` names another."""
+    url: str = ""
+    """The address of its model server, unless ``--model-url`` names another; empty for none."""
     needs: str = ""
     """Further arguments that it requires, as typed on the command line."""
 
@@ -104,6 +106,18 @@ def refuse_effort(config: AgentConfig, known: Collection[str] | None) -> None:
         return
     expected = f"expected one of {', '.join(known)}" if known else "it has no such setting; leave --effort out"
     raise UsageError(f"Invalid effort {config.effort!r} for the agent {config.name!r}: {expected}.")
+
+
+def model_address(config: AgentConfig) -> str:
+    """Return the address of an agent's model server without making the agent, which may need a key; empty if unknown.
+
+    Of agents of other packages only what the user gave is known: their code runs in the process of a run alone.
+    """
+    given = str(config.options.get("model_url", ""))
+    if given or not config.model or config.name not in AGENTS.names() or config.name in AGENTS.installed():
+        return given
+    about: About = import_module(f"{AGENTS.package}.{config.name}").ABOUT
+    return about.url
 
 
 def make(config: AgentConfig) -> Agent:

@@ -45,6 +45,8 @@ class Findings:
     """Finished ones."""
     problems: tuple[Problem, ...] = field(default=())
     """Runs that are left out of everything, or of the diagnostics, and why."""
+    played: ScoreTable | None = None
+    """The table of the runs alone, with all tasks that they share, also those that shipped tables lack."""
     around: Surroundings = field(default_factory=Surroundings)
     """Other tables and figures for the best known scores."""
 
@@ -109,4 +111,5 @@ def find(
         except (EvoPolicyGymError, OSError) as error:
             problems.append(Problem(result.root, f"in the leaderboard, but in no diagnostic: {printable(str(error))}"))
         runs.append(RunFindings(result, measured))
-    return Findings(table, board, tuple(runs), tuple(problems))
+    played = score_table(results.runs, (), choice) if shipped and results.runs else table
+    return Findings(table, board, tuple(runs), tuple(problems), played)

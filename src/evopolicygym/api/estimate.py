@@ -1,6 +1,7 @@
 """``evopolicygym.estimate``, and the estimate of a suite: hours, tokens and money before anything is played."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
@@ -33,7 +34,10 @@ class Estimate(TableSet):
 
     @property
     def seconds(self) -> UseRange | None:
-        """Wall time in seconds: ``low``, ``expected``, ``high``, ``basis``, and how many ``runs`` it is from."""
+        """Wall time in seconds: ``low``, ``median``, ``expected`` (the mean), ``high``, ``basis``, ``runs``.
+
+        ``runs`` is how many runs it stands on, 0 where it is from the task's episodes alone. None where nothing tells.
+        """
         return self._use.seconds
 
     @property
@@ -43,7 +47,7 @@ class Estimate(TableSet):
 
     @property
     def cost(self) -> UseRange | None:
-        """US dollars; None where no run that was played tells them."""
+        """US dollars: expected tokens by kind at this run's price; None where tokens or the price are unknown."""
         return self._use.cost
 
     @cached_property
@@ -68,9 +72,10 @@ class SuiteEstimate(TableSet):
     def tables(self) -> tuple[Table, ...]:
         """The whole suite, then each agent in each environment."""
         runs, jobs = counted(len(self.use.runs), "run"), self.use.jobs
+        notes = list(dict.fromkeys(note for _, use in self.use.runs for note in _notes(use)))
         amounts = {name: getattr(self.use, name) for name in ("seconds", "tokens", "cost")}
         whole = use_table(
-            f"{runs}, {jobs} at once", [(SHOWN[name][0], amounts[name], SHOWN[name][1]) for name in amounts]
+            f"{runs}, {jobs} at once", [(SHOWN[name][0], amounts[name], SHOWN[name][1]) for name in amounts], notes
         )
         parts = [
             (f"{environment}, {entry}: {counted(len(uses), 'run')}", add_ranges(use.seconds for use in uses), duration)
@@ -127,11 +132,36 @@ def estimate(
 
 
 def _table(title: str, use: ExpectedUse) -> Table:
-    return use_table(title, [(name, getattr(use, key), shown) for key, (name, shown) in SHOWN.items()])
+    rows = [(name, getattr(use, key), shown) for key, (name, shown) in SHOWN.items()]
+    return use_table(title, rows, _notes(use))
+
+
+def _notes(use: ExpectedUse) -> list[str]:
+    """Return what is to be known of a run's money: the tokens and the price that it is made of, or what is missing."""
+    if use.lacks_price:
+        return [
+            "The price of the model is not known, so money is unknown too. Give it with --price, or as price in a file."
+        ]
+    if use.price is None:
+        return []
+    rates = use.price.rates
+    cached = "" if rates.cached_input is None else f" ({rates.cached_input:g} cached)"
+    price = f"{rates.input:g} USD{cached} for a million tokens in, {rates.output:g} out ({use.price.source})"
+    counts = use.token_counts
+    if counts is None:
+        return [f"Money is at {price}."]
+    cached = f", of which {counts.cached_input:,.0f} cached" if counts.cached_input else ""
+    return [f"Money: {counts.input:,.0f} tokens in{cached} and {counts.output:,.0f} out are expected, at {price}."]
 
 
 def _document(use: ExpectedUse) -> dict[str, Any]:
-    return {name: found and found.document for name in SHOWN for found in [getattr(use, name)]}
+    amounts = {name: found and found.document for name in SHOWN for found in [getattr(use, name)]}
+    counts, price = use.token_counts, use.price
+    return {
+        **amounts,
+        "token_counts": None if counts is None else asdict(counts),
+        "price": None if price is None else {**asdict(price.rates), "source": price.source, "currency": price.currency},
+    }
 
 
 def _parts(runs: Iterable[tuple[PlannedRun, ExpectedUse]]) -> Mapping[tuple[str, str], Sequence[ExpectedUse]]:

@@ -62,6 +62,7 @@ from evopolicygym.analysis.tables.table import (
     format_tables,
     join_tables,
     side_by_side,
+    with_left_out,
 )
 from evopolicygym.api import accept_old_names
 from evopolicygym.core.errors import RecordError, UsageError
@@ -107,7 +108,10 @@ class TableSet:
 
     def written(self, form: str = "markdown") -> str:
         """Return the tables as ``markdown``, ``latex`` or ``csv`` (one table); raise ``UnknownName`` for another."""
-        return format_tables(self.csv_tables if form == "csv" else self.tables, form)
+        if form == "csv":
+            return format_tables(self.csv_tables, form)
+        left_out = ((str(problem.root), problem.reason) for problem in self.problems)
+        return format_tables(with_left_out(self.tables, left_out), form)
 
     def to_markdown(self) -> str:
         """Return the tables as Markdown."""

@@ -92,6 +92,11 @@ class Run:
         return summary_of(self._run.record).cost
 
     @property
+    def cost_is_lower_bound(self) -> bool:
+        """Whether ``cost`` misses generations whose usage is unknown."""
+        return summary_of(self._run.record).cost_is_lower_bound
+
+    @property
     def summary(self) -> dict[str, Any]:
         """The run's row of the table of runs, by column."""
         return asdict(self._run.row)

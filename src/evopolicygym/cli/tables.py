@@ -58,10 +58,20 @@ def resolve_format(form: str, *, as_json: bool) -> str:
     return form
 
 
-def print_tables(tables: "Sequence[Table]", form: str, with_notes: "Sequence[Table]" = ()) -> None:
-    """Print tables in any format but JSON; as CSV, their notes and those of ``with_notes`` go to stderr."""
-    from evopolicygym.analysis.tables.table import format_tables
+def print_tables(
+    tables: "Sequence[Table]",
+    form: str,
+    with_notes: "Sequence[Table]" = (),
+    problems: "Sequence[Problem]" = (),
+) -> None:
+    """Print tables in any format but JSON, with notes on the runs that they leave out.
 
+    As CSV, their notes and those of ``with_notes`` go to stderr.
+    """
+    from evopolicygym.analysis.tables.table import format_tables, with_left_out
+
+    if form != "csv":
+        tables = with_left_out(tables, ((str(problem.root), problem.reason) for problem in problems))
     if form == "table":
         for table in tables:
             print_table(out(), table)

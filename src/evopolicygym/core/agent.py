@@ -8,7 +8,7 @@ import math
 import re
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from threading import Event
@@ -44,6 +44,24 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Tokens by the kinds that have a price of their own."""
+
+    input: float
+    """All input, cached or not."""
+    output: float
+    """All output, including reasoning."""
+    cached_input: float = 0.0
+    """The part of the input that was read from a cache."""
+    cache_write: float = 0.0
+    """The part of the input that was written to a cache."""
+
+    def scaled(self, factor: float) -> "TokenCounts":
+        """Return the counts multiplied by a factor."""
+        return TokenCounts(*(factor * count for count in astuple(self)))
+
+
+@dataclass(frozen=True, slots=True)
 class Tier:
     """Rates of a request whose input has more than ``above`` tokens."""
 
@@ -65,13 +83,24 @@ class PriceSnapshot:
     """Sorted by ``above``, ascending."""
     currency: str = "USD"
 
+    @property
+    def terms(self) -> tuple[Rates, tuple[Tier, ...], str]:
+        """What two prices must agree in for costs to be comparable."""
+        return self.rates, self.tiers, self.currency
+
     def cost(self, tokens_in: int, cached_input: int, cache_write: int, output: int) -> float:
         """Return the cost of a request in ``currency``; ``tokens_in`` is all input, cached or not."""
-        rates = next((tier.rates for tier in reversed(self.tiers) if tokens_in > tier.above), self.rates)
-        fresh = max(0, tokens_in - cached_input - cache_write)
+        return self.cost_of_requests(TokenCounts(tokens_in, output, cached_input, cache_write))
+
+    def cost_of_requests(self, tokens: TokenCounts, requests: float = 1) -> float:
+        """Return the cost of requests in ``currency`` from their sums; the tier is that of their mean input."""
+        mean_input = tokens.input / max(1, requests)
+        rates = next((tier.rates for tier in reversed(self.tiers) if mean_input > tier.above), self.rates)
+        fresh = max(0, tokens.input - tokens.cached_input - tokens.cache_write)
         read = rates.input if rates.cached_input is None else rates.cached_input
         write = rates.input if rates.cache_write is None else rates.cache_write
-        return (fresh * rates.input + cached_input * read + cache_write * write + output * rates.output) / PER
+        of_input = fresh * rates.input + tokens.cached_input * read + tokens.cache_write * write
+        return (of_input + tokens.output * rates.output) / PER
 
     def highest_rates(self, tokens_in: int) -> tuple[float, float]:
         """Return the highest price of an input token and of an output token, for at most ``tokens_in`` of input."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from evopolicygym.core.agent import AgentConfig, AgentEnd, PriceSnapshot, limit_reached
+from evopolicygym.core.agent import AgentConfig, AgentEnd, PriceSnapshot, TokenCounts, limit_reached
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import RELEASE_MARK, CloseReason, RunStatus, StopReason
 from evopolicygym.core.run import Stage
@@ -98,6 +98,19 @@ class UsageSummary:
     def tokens(self) -> float | None:
         """Input and output."""
         return all_tokens(self.input_tokens, self.output_tokens)
+
+    @property
+    def token_counts(self) -> TokenCounts | None:
+        """Tokens by kind; None if input or output is unknown."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        cached, written = self.cached_input_tokens or 0, self.amounts.get("cache_write") or 0
+        return TokenCounts(self.input_tokens, self.output_tokens, cached, written)
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether tokens and cost are lower bounds: some generation's usage is unknown."""
+        return bool(self.unknown_generations)
 
 
 def all_tokens(input_tokens: float | None, output_tokens: float | None) -> float | None:
@@ -296,12 +309,24 @@ class RunSummary:
     @property
     def tokens(self) -> float | None:
         """Input and output, from the model proxy or else from the agent's tool; None if unknown."""
-        return next((usage.tokens for usage in self._usages if usage.tokens is not None), None)
+        usage = self.usage_with_tokens
+        return usage.tokens if usage else None
 
     @property
     def cost(self) -> float | None:
         """US dollars, from the same sources."""
         return next((usage.cost for usage in self._usages if usage.cost is not None), None)
+
+    @property
+    def cost_is_lower_bound(self) -> bool:
+        """Whether ``cost`` and ``tokens`` miss generations whose usage is unknown."""
+        known = next((usage for usage in self._usages if usage.cost is not None), self.usage_with_tokens)
+        return bool(known and known.is_lower_bound)
+
+    @property
+    def usage_with_tokens(self) -> UsageSummary | None:
+        """The usage by the model proxy, or else by the agent's tool, that tells tokens; None without one."""
+        return next((usage for usage in self._usages if usage.tokens is not None), None)
 
     @property
     def held_out(self) -> Estimate | None:

@@ -7,7 +7,7 @@ case's seed or a path of the host.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -18,7 +18,7 @@ from typing import Any, NewType, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from evopolicygym.core.agent import Allowance
+from evopolicygym.core.agent import Allowance, PriceSnapshot, TokenCounts
 from evopolicygym.core.options import Setting
 from evopolicygym.core.score import estimate
 from evopolicygym.core.strict_json import dumps
@@ -49,6 +49,7 @@ _KINDS: Mapping[Any, ValueKind] = {
     str: ValueKind.TEXT,
     RecordState: ValueKind.TEXT,
     TaskKind: ValueKind.TEXT,
+    PriceSnapshot: ValueKind.JSON,
     int: ValueKind.INTEGER,
     float: ValueKind.NUMBER,
     bool: ValueKind.BOOLEAN,
@@ -79,7 +80,9 @@ class ColumnSchema:
         """Return what a file has of a row in this column."""
         value = getattr(row, self.name)
         is_text = value is None or isinstance(value, str)
-        return value if is_text or self.kind is not ValueKind.JSON else json_text(value)
+        if is_text or self.kind is not ValueKind.JSON:
+            return value
+        return json_text(asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
 
 
 def column(meaning: str, unit: str = "", *, init: bool = True) -> Any:  # noqa: ANN401 - a field of any type
@@ -247,6 +250,10 @@ class RunRow(Record):
     output_tokens: int | None = column("all that came out, reasoning included", "tokens")
     reasoning_tokens: int | None = column("the part of it that was reasoning", "tokens")
     model_seconds: float | None = column("spent waiting for the model, summed over requests", "s")
+    price: PriceSnapshot | None = column(
+        "the price behind the cost: US dollars for a million tokens by kind, and its source; null where the agent's "
+        "tool told the cost"
+    )
     tool_usage: Mapping[str, float | None] | None = column("what the agent's own tool says that it used, by name")
     opened_at: datetime = column("when the run was opened")
     finished_at: datetime | None = column("when it was finished")
@@ -279,6 +286,10 @@ class RunRow(Record):
     """The state of the run after each of its submissions."""
     finish: str | None
     """``allowed`` or ``refused``: whether the agent could end the run early; None if it always can, as outside."""
+    token_counts: TokenCounts | None
+    """``tokens`` by kind; None if unknown."""
+    requests: float | None
+    """The model's requests behind ``tokens``; None if unknown."""
     choices: Mapping[str, Setting]
     """The values of further options that runs must agree in, by name, unless they are the default."""
     random_anchor: Anchor | None

@@ -8,6 +8,7 @@ from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.headroom.headroom import headroom
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.aggregates import aggregates_document, aggregates_table
+from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.tables.contents import (
     leaderboard_document,
@@ -21,7 +22,7 @@ from evopolicygym.analysis.tables.contents import (
 )
 from evopolicygym.analysis.tables.published import figures_in_long, figures_table
 from evopolicygym.analysis.tables.studies import headroom_document, headroom_table
-from evopolicygym.analysis.tables.table import format_tables
+from evopolicygym.analysis.tables.table import format_tables, with_left_out
 from evopolicygym.core.strict_json import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
@@ -45,12 +46,17 @@ def _leaderboard(findings: Findings) -> Mapping[str, str]:
     if board is None:
         return {}
     problems = [{"run": str(problem.root), "reason": problem.reason} for problem in findings.problems]
+    tables = with_left_out(standings_tables(board), _left_out(findings))
     return {
-        "md": format_tables(standings_tables(board), "markdown"),
+        "md": format_tables(tables, "markdown"),
         "csv": format_tables([standings_table(board)], "csv"),
-        "tex": format_tables(standings_tables(board), "latex"),
+        "tex": format_tables(tables, "latex"),
         "json": dumps(leaderboard_document(board, problems), indent=2) + "\n",
     }
+
+
+def _left_out(findings: Findings) -> list[tuple[str, str]]:
+    return [(str(problem.root), problem.reason) for problem in findings.problems]
 
 
 def _aggregates(findings: Findings) -> Mapping[str, str]:
@@ -69,6 +75,7 @@ def _tasks(findings: Findings) -> Mapping[str, str]:
         return {}
     tables = task_tables(board)
     with_notes = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *board.notes))]
+    with_notes = with_left_out(with_notes, _left_out(findings))
     return {
         "md": format_tables(with_notes, "markdown"),
         "csv": format_tables([task_scores_table(board)], "csv"),
@@ -93,12 +100,27 @@ def _best_two(findings: Findings) -> Pairing | None:
     """Return the comparison of the two best played entries, or of the best played and the best shipped one."""
     if findings.table is None or findings.board is None:
         return None
+    alone = _best_two_played(findings)
+    if alone is not None:
+        return alone
     agents = [standing.entry for standing in findings.board.standings if standing.entry.kind != ANCHOR]
     played = [agent for agent in agents if not agent.is_shipped]
-    pair = played[:2] if len(played) > 1 else [*played, *(agent for agent in agents if agent.is_shipped)][:2]
+    pair = [*played, *(agent for agent in agents if agent.is_shipped)][:2]
     if len(pair) < 2 or not played or pair[0].cells.keys().isdisjoint(pair[1].cells):  # noqa: PLR2004 - a pair
         return None
     return pairing(findings.table, pair[0].label, pair[1].label)
+
+
+def _best_two_played(findings: Findings) -> Pairing | None:
+    """Return the comparison of the two best played entries, on all tasks of both, also those of no shipped table."""
+    if findings.played is None or findings.board is None:
+        return None
+    board = findings.board if findings.played is findings.table else leaderboard(findings.played)
+    agents = [standing.entry for standing in board.standings if standing.entry.kind != ANCHOR]
+    played = [agent for agent in agents if not agent.is_shipped][:2]
+    if len(played) < 2 or played[0].cells.keys().isdisjoint(played[1].cells):  # noqa: PLR2004 - a pair
+        return None
+    return pairing(findings.played, played[0].label, played[1].label)
 
 
 def _headroom(findings: Findings) -> Mapping[str, str]:

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evopolicygym.agents.kit.model_options import MODEL_OPTIONS
+from evopolicygym.agents.base import model_address
 from evopolicygym.analysis.expected_use import ExpectedUse, PlannedUse, PlayedRuns, UseRange, add_ranges
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.results import load_results
@@ -15,6 +15,7 @@ from evopolicygym.core.options import LOCAL
 from evopolicygym.core.text import duration
 from evopolicygym.records.rows import RunRow
 from evopolicygym.runs.config import RunConfig
+from evopolicygym.runs.preflight import known_price
 from evopolicygym.runs.suites.document import directory_of
 from evopolicygym.runs.suites.play import default_jobs
 from evopolicygym.runs.suites.records import PlannedRunVerdict, find_results
@@ -42,7 +43,7 @@ def estimate_run(config: RunConfig, played: PlayedRuns) -> ExpectedUse:
 def plan_use(config: RunConfig) -> PlannedUse:
     """Return what an estimate needs to know of a run."""
     task, agent = config.task, config.agent
-    budget = task.budget
+    budget, url = task.budget, model_address(agent)
     fewest, most = -(-budget.episodes // budget.most), budget.episodes // budget.min_per_submission
     return PlannedUse(
         task.environment.name,
@@ -54,7 +55,9 @@ def plan_use(config: RunConfig) -> PlannedUse:
         task.held_out_cases,
         min(fewest, budget.max_submissions or fewest),
         min(most, budget.max_submissions or most),
-        asks_model=bool(agent.model or agent.options.get(MODEL_OPTIONS[0])),
+        asks_model=bool(agent.model or url),
+        is_metered=bool(url),
+        price=known_price(config, url),
     )
 
 
@@ -62,13 +65,15 @@ def _limited(config: RunConfig, use: ExpectedUse) -> ExpectedUse:
     """Return what a run is expected to use, which is ended where a limit is reached."""
     allowance, seconds, of_agent = config.agent.allowance, use.seconds, use.agent_seconds
     if seconds and of_agent and (limit := allowance.seconds) is not None:
-        over = [max(0.0, end - limit) for end in of_agent.ends]
-        seconds = seconds.with_ends([max(0.0, end - more) for end, more in zip(seconds.ends, over, strict=True)])
-    return ExpectedUse(
-        seconds,
-        of_agent and of_agent.at_most(allowance.seconds),
-        use.tokens and use.tokens.at_most(allowance.tokens),
-        use.cost and use.cost.at_most(allowance.cost),
+        over = [max(0.0, amount - limit) for amount in of_agent.amounts]
+        amounts = zip(seconds.amounts, over, strict=True)
+        seconds = seconds.with_amounts([max(0.0, amount - more) for amount, more in amounts])
+    return replace(
+        use,
+        seconds=seconds,
+        agent_seconds=of_agent and of_agent.at_most(allowance.seconds),
+        tokens=use.tokens and use.tokens.at_most(allowance.tokens),
+        cost=use.cost and use.cost.at_most(allowance.cost),
     )
 
 
@@ -88,8 +93,9 @@ class SuiteUse:
         whole = add_ranges(times)
         if whole is None:
             return None
-        longest = [max(ends) for ends in zip(*(time.ends for time in times if time), strict=True)] or [0.0] * 3
-        return whole.with_ends([max(end / self.jobs, most) for end, most in zip(whole.ends, longest, strict=True)])
+        longest = [max(ends) for ends in zip(*(time.amounts for time in times if time), strict=True)] or [0.0] * 4
+        amounts = zip(whole.amounts, longest, strict=True)
+        return whole.with_amounts([max(amount / self.jobs, most) for amount, most in amounts])
 
     @property
     def tokens(self) -> UseRange | None:
@@ -119,8 +125,8 @@ def refuse_over_limits(
     """Raise ``UsageError`` where a suite is expected to use more than its user allows, before anything is played.
 
     ``total_cost`` (US dollars) and ``total_seconds`` (wall time) are of the whole suite, and compared with what is
-    expected. A run's own limit of cost or time is compared with the low end of the run's range, unless it is crossed:
-    then a run would almost surely be ended by it.
+    expected. A run's own limit of cost or time is compared with the low end of the run's range, where runs tell it,
+    unless it is crossed: then a run would almost surely be ended by it.
     """
     limits = [name for name in LIMITS if _is_set(config, name)]
     if total_cost is None and total_seconds is None and not limits:
@@ -135,17 +141,28 @@ def refuse_over_limits(
     ):
         if limit is None:
             continue
-        if amount is None:
-            raise UsageError(
-                f"The suite can't be held to {shown(limit)} ({option}): no run that was played tells what it needs. "
-                f"Play one run of it first, such as with --environment NAME --repeats 1, or leave the limit out."
-            )
-        if amount.expected > limit:
+        if amount is not None and amount.expected > limit:
             raise UsageError(
                 f"The suite is expected to use {_range_text(amount, shown)} for {len(use.runs)} runs, which is over "
                 f"{shown(limit)} ({option}). Nothing was played. Raise the limit, or play a part: fewer --environment, "
                 f"--agent or --repeats."
             )
+        if amount is None or (amount.is_lower_bound and not amount.runs):
+            raise UsageError(f"The suite can't be held to {shown(limit)} ({option}): {_why_unknown(use, option)}")
+
+
+def _why_unknown(use: SuiteUse, option: str) -> str:
+    """Return why a total is unknown, and what helps."""
+    unpriced = {run.config.agent.model: None for run, each in use.runs if each.lacks_price}
+    if option == "--total-cost" and unpriced:
+        return (
+            f"the price of {', '.join(unpriced)} is not known. Give it in the suite's file, in USD for a million "
+            f"tokens: price = {{ input = 1.25, cached_input = 0.125, output = 10 }}."
+        )
+    return (
+        "no run that was played tells what it needs. Play one run of it first, such as with --environment NAME "
+        "--repeats 1, or leave the limit out."
+    )
 
 
 def _refuse_run(run: PlannedRun, use: ExpectedUse, limits: Iterable[str]) -> None:
@@ -154,7 +171,7 @@ def _refuse_run(run: PlannedRun, use: ExpectedUse, limits: Iterable[str]) -> Non
         ("max_cost", use.cost, allowance.cost, _dollars),
         ("max_time", use.agent_seconds, allowance.seconds, duration),
     ):
-        if name in limits and amount is not None and limit is not None and amount.low > limit:
+        if name in limits and amount is not None and limit is not None and amount.runs and amount.low > limit:
             raise UsageError(
                 f"The run {run} is expected to use {_range_text(amount, shown)}, over its {name} of {shown(limit)}, "
                 f"which would end it early. Nothing was played. Raise the limit, or cross it, as in --cross "
@@ -163,7 +180,8 @@ def _refuse_run(run: PlannedRun, use: ExpectedUse, limits: Iterable[str]) -> Non
 
 
 def _range_text(amount: UseRange, shown: Callable[[float], str]) -> str:
-    return f"{shown(amount.expected)} ({shown(amount.low)} to {shown(amount.high)}; {amount.basis})"
+    least = "at least " if amount.is_lower_bound else ""
+    return f"{least}{shown(amount.expected)} ({shown(amount.low)} to {shown(amount.high)}; {amount.basis})"
 
 
 def _is_set(config: SuiteConfig, name: str) -> bool:

@@ -324,13 +324,18 @@ def resolve_price(config: RunConfig, agent: Agent) -> PriceSnapshot | None:
                 f"by --model-url URL."
             )
         return None
-    price = config.price or look_up_price(config.agent.model, url)
+    price = known_price(config, url)
     if price is None and allowance.cost is not None:
         raise UsageError(
             f"--max-cost needs a price, and that of {config.agent.model!r} at this server is not known. Give it in USD "
             f"for a million tokens: --price input=1.25,cached_input=0.125,output=10."
         )
     return price
+
+
+def known_price(config: RunConfig, url: str) -> PriceSnapshot | None:
+    """Return the price that the user gave, else the model's at its server; None if unknown or without a server."""
+    return config.price or (look_up_price(config.agent.model, url) if url else None)
 
 
 def missing_price_warning(agent: AgentConfig, price: PriceSnapshot | None) -> str:

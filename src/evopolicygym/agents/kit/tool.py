@@ -101,6 +101,7 @@ class Tool(ABC):
             extra="agents",
             imports=("httpx2",),
             key=cls.key,
+            url=cls.url,
         )
 
     def __init__(self, effort: str = "") -> None:

@@ -4,12 +4,12 @@ Tokens are those of the model proxy, as in ``RunSummary.usage``; money needs a k
 own tool reports is not read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
 from evopolicygym.analysis.run_scores import scale_of
-from evopolicygym.analysis.tables.table import Cell, Table, table_of
+from evopolicygym.analysis.tables.table import LARGE, Cell, Number, Table, table_of
 from evopolicygym.core.run_summary import all_tokens
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_document import usage_of
@@ -27,6 +27,10 @@ class Cost:
     output_tokens: float | None
     money: float | None
     """The cost in the currency of the run's prices."""
+    is_lower_bound: bool
+    """Whether tokens and money miss generations whose usage is unknown."""
+    price: Hashable
+    """What costs must agree in to be averaged; None if the price is unknown."""
     points: float | None
     """The score on the scale from uniform random, 0, to the best published, 100; clipped."""
 
@@ -57,6 +61,8 @@ def measure(record: RunRecord) -> Cost:
         input_tokens=usage.input_tokens if usage else None,
         output_tokens=usage.output_tokens if usage else None,
         money=usage.cost if usage else None,
+        is_lower_bound=bool(usage and usage.is_lower_bound),
+        price=price.terms if (price := record.state.opened.price) else None,
         points=POINTS * scale.value(held_out.mean) if held_out and scale else None,
     )
 
@@ -69,21 +75,37 @@ def table(cost: Cost) -> Table:
         "tokens": cost.tokens,
         "money": cost.money,
     }
-    rows = tuple((name, what, cost.by_submission(what), cost.by_point(what)) for name, what in spent.items())
+    rows = tuple(
+        (
+            name,
+            *(_cell(amount, cost.is_lower_bound) for amount in (what, cost.by_submission(what), cost.by_point(what))),
+        )
+        for name, what in spent.items()
+    )
     return table_of("cost", ("what", "the run", "a submission", "a point"), rows)
 
 
 def summary(costs: Sequence[Cost]) -> Mapping[str, Cell]:
-    """Return means over the runs whose values are known."""
+    """Return means over the runs whose values are known; of money only where all are at one price."""
+    bound = any(cost.is_lower_bound for cost in costs)
+    paid = [cost for cost in costs if cost.money is not None]
+    paid = paid if len({cost.price for cost in paid}) == 1 else []
     return {
-        "tokens": mean(cost.tokens for cost in costs),
-        "tokens a submission": mean(cost.by_submission(cost.tokens) for cost in costs),
-        "money": mean(cost.money for cost in costs),
-        "money a submission": mean(cost.by_submission(cost.money) for cost in costs),
+        "tokens": _cell(mean(cost.tokens for cost in costs), bound),
+        "tokens a submission": _cell(mean(cost.by_submission(cost.tokens) for cost in costs), bound),
+        "money": _cell(mean(cost.money for cost in paid), bound),
+        "money a submission": _cell(mean(cost.by_submission(cost.money) for cost in paid), bound),
         "points": mean(cost.points for cost in costs),
-        "tokens a point": mean(cost.by_point(cost.tokens) for cost in costs),
-        "money a point": mean(cost.by_point(cost.money) for cost in costs),
+        "tokens a point": _cell(mean(cost.by_point(cost.tokens) for cost in costs), bound),
+        "money a point": _cell(mean(cost.by_point(cost.money) for cost in paid), bound),
     }
+
+
+def _cell(amount: float | None, is_lower_bound: bool) -> Cell:  # noqa: FBT001 - a cell's only mark
+    """Return an amount, marked where it is a lower bound."""
+    if amount is None or not is_lower_bound:
+        return amount
+    return Number(amount, 2 if abs(amount) < LARGE else 0, is_lower_bound=True)
 
 
 DIAGNOSTIC = Diagnostic(measure, table, summary)

@@ -16,12 +16,13 @@ from evopolicygym.analysis.drawing.canvas import (
 from evopolicygym.analysis.drawing.figure import Drawing, entry_styles, short_names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.ranking.leaderboard import Standing
+from evopolicygym.analysis.tables.table import AT_LEAST
 
 TITLE = "Cost against score"
 WIDE = 30
 """The ratio of the largest to the least value above which the axis is logarithmic."""
 AXES: Sequence[tuple[str, str, Callable[[Standing], float | None]]] = (
-    ("money", "US dollars of a pass over its tasks", lambda standing: standing.cost),
+    ("money", "US dollars of a pass over its tasks", lambda standing: standing.cost.value if standing.cost else None),
     ("tokens", "tokens of a pass over its tasks", lambda standing: standing.tokens),
 )
 
@@ -58,6 +59,8 @@ def draw(findings: Findings) -> Figure:
             if score.interval:
                 axes.plot([value, value], [score.interval.low, score.interval.high], color=own.colour)
             axes.plot([value], [score.value], own.marker, color=own.colour, markersize=6)
+            if standing.cost and standing.cost.is_lower_bound:
+                axes.annotate(AT_LEAST.strip(), (value, score.value), (-4, 0), textcoords="offset points", ha="right")
         _scale(axes, [value for _, value in found])
         axes.set_xlabel(label)
         axes.set_ylim(-0.03, 1.03)
@@ -78,6 +81,6 @@ FIGURE = Drawing(
     title=TITLE,
     says="What each entry's score cost in money and tokens: up and to the left is better.",
     computed="Means over an entry's repeats, summed over its tasks, as counted at the model proxy or by the agent's "
-    "tool; an entry stands here if every one of its runs tells it.",
+    "tool; an entry stands here if every one of its runs tells it, for money all at one price. ≥ marks lower bounds.",
     draw=draw,
 )

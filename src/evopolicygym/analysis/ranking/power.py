@@ -18,6 +18,7 @@ from statistics import NormalDist, fmean
 
 import numpy as np
 
+from evopolicygym.analysis.money import mean_cost
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.ranking.bootstrap import Floats, t_quantile
 from evopolicygym.analysis.ranking.decision import LEVEL, deviate, separation_chance, two_sided
@@ -388,12 +389,11 @@ def _task_variances(task: str, floor: NoiseFloor, runs: Sequence[RunRow]) -> Tas
 
 def _needs(runs: Sequence[RunRow]) -> RunNeeds:
     """Return what runs took on average."""
-    costs = [run.cost_usd for run in runs]
-    known = [cost for cost in costs if cost is not None]
+    cost = mean_cost(runs)
     return RunNeeds(
         fmean(run.spent for run in runs),
         fmean((run.validation_cases or 0) * len(set(run.checkpoints)) for run in runs),
         fmean(run.wall_seconds for run in runs) / 3600,
-        fmean(known) if known and len(known) == len(costs) else None,
+        cost.value if cost else None,
         len(runs),
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from evopolicygym.analysis.money import Money, mean_cost
 from evopolicygym.analysis.ranking.bootstrap import HELD_OUT, Interval
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standing, TaskScore, mean_reported
 from evopolicygym.analysis.ranking.noise import NoiseComparison, NoiseFloor
@@ -364,7 +365,8 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "top_2": standing.top_2,
         "success_rate": standing.success_rate,
         "tokens": standing.tokens,
-        "cost_usd": standing.cost,
+        "cost_usd": standing.cost.value if standing.cost else None,
+        "cost_is_lower_bound": bool(standing.cost and standing.cost.is_lower_bound),
         "wall_seconds": standing.wall_s,
         "isolation": _isolation(standing.entry.runs),
         "ended_early": dict(standing.early),
@@ -422,7 +424,7 @@ def _line(board: Leaderboard, standing: Standing, families: list[str], kinds: li
         standing.entry.model,
         standing.entry.effort,
         None if standing.tokens is None else round(standing.tokens),
-        None if standing.cost is None else Number(standing.cost, 2),
+        _money(standing.cost),
         None if standing.wall_s is None else Number(standing.wall_s / 3600, 1),
         ", ".join(_isolation(standing.entry.runs)) or None,
         _fingerprint(run.fingerprint for run in standing.entry.runs),
@@ -434,14 +436,14 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
     score = standing.tasks[task]
     cell, runs = score.cell, score.cell.runs
     interval, digits = cell.interval, decimals(cell.mean, cell.standard_error)
-    tokens, cost = mean_reported([run.tokens for run in runs]), mean_reported([run.cost_usd for run in runs])
+    tokens = mean_reported([run.tokens for run in runs])
     place = score.rank if score.is_counted or score.rank is None else f"({score.rank})"
     return (
         place, standing.entry.shown, len(runs) or None, cell.unscored or None, _early(cell.early), _held_out(score),
         Ends(interval.low, interval.high, digits) if interval else None, cell.covers, _groups(cell.groups),
         *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
         _percent(cell.success_rate, cell.success_interval),
-        None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
+        None if tokens is None else round(tokens), _money(mean_cost(runs)),
         ", ".join(_isolation(runs)) or None, states_text(runs) or None,
     )  # fmt: skip
 
@@ -465,6 +467,10 @@ def _idle_line(task: TaskRow) -> tuple[Cell, ...]:
 def _early(found: Mapping[str, int]) -> Cell:
     """Return how many runs ended with episodes unspent, and by what; None without any."""
     return ", ".join(f"{count} by {why}" for why, count in found.items()) or None
+
+
+def _money(money: Money | None) -> Cell:
+    return None if money is None else Number(money.value, 2, is_lower_bound=money.is_lower_bound)
 
 
 def _held_out(score: TaskScore) -> Cell:

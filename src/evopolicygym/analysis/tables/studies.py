@@ -11,7 +11,7 @@ from evopolicygym.analysis.expected_use import UseRange
 from evopolicygym.analysis.headroom.headroom import Headroom, KnownScore, TaskHeadroom
 from evopolicygym.analysis.headroom.spread import EntrySpread
 from evopolicygym.analysis.ranking.power import MOST, Plan, TaskForecast, TaskVariances
-from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, Number, Table
+from evopolicygym.analysis.tables.table import AT_LEAST, SMALLEST_SHOWN, Cell, Column, Number, Table
 from evopolicygym.core.text import counted
 
 
@@ -236,19 +236,21 @@ def _spread(spread: EntrySpread | None) -> dict[str, Any] | None:
     }
 
 
-def use_table(title: str, rows: Iterable[tuple[str, UseRange | None, Callable[[float], str]]]) -> Table:
+def use_table(
+    title: str, rows: Iterable[tuple[str, UseRange | None, Callable[[float], str]]], notes: Sequence[str] = ()
+) -> Table:
     """Return amounts that are expected with their ranges, a row each: its name, the range, how a value is shown."""
     columns = tuple(Column(key, key, is_text=True) for key in ("amount", "expected", "range", "from"))
-    return Table(title, columns, tuple((name, *_use_cells(found, shown)) for name, found, shown in rows))
+    return Table(title, columns, tuple((name, *_use_cells(found, shown)) for name, found, shown in rows), tuple(notes))
 
 
 def _use_cells(found: UseRange | None, shown: Callable[[float], str]) -> tuple[str, str, str]:
     if found is None:
-        return "unknown", "", "no run that was played tells it"
-    if not found.runs:
-        return shown(found.expected), "", found.basis
-    source = f"{found.basis}: {counted(found.runs, 'run')}"
-    return shown(found.expected), f"{shown(found.low)} to {shown(found.high)}", source
+        return "unknown", "", "nothing that was played tells it"
+    least = AT_LEAST if found.is_lower_bound else ""
+    ends = f"{shown(found.low)} to {shown(found.high)}" if found.low < found.high else ""
+    source = f"{found.basis}: {counted(found.runs, 'run')}" if found.runs else found.basis
+    return f"{least}{shown(found.expected)}", ends, source
 
 
 def power_table(plan: Plan, found: Sequence[TaskForecast]) -> Table:

@@ -1,12 +1,14 @@
 """A table: rows of cells under columns; and its formats CSV, Markdown and LaTeX, each with its own escaping."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evopolicygym.analysis.ranking.bootstrap import Interval
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.text import csv_line, csv_text, decimals, printable
 
+AT_LEAST = "≥ "
+"""What a lower bound is shown with."""
 SMALLEST_SHOWN = 1e-4
 """Smaller p-values are shown as this."""
 
@@ -22,6 +24,8 @@ class Number:
     """Its standard error."""
     interval: Interval | None = None
     percent: bool = False
+    is_lower_bound: bool = False
+    """Whether the true value may be larger."""
     is_best: bool = False
     """Whether it is the best of those that it is compared with: LaTeX has it in bold."""
 
@@ -59,6 +63,15 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
+def with_left_out(tables: Sequence[Table], problems: Iterable[tuple[str, str]]) -> list[Table]:
+    """Return tables of which the last has notes on what is left out, from (run, reason) pairs: one for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for run, reason in problems:
+        by_reason.setdefault(reason.rstrip("."), []).append(run)
+    notes = tuple(f"Left out: {', '.join(runs)}: {reason}." for reason, runs in by_reason.items())
+    return [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *notes))] if tables else []
+
+
 def side_by_side(table: Table, other: Table, key: str) -> Table:
     """Return a table with the columns of another one, whose rows are matched by a column that both have."""
     own, others = ([column.key for column in each.columns] for each in (table, other))
@@ -85,7 +98,7 @@ FORMATS = ("csv", "markdown", "latex")
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "[": "{[}", "]": "{]}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "≥": r"$\geq$", "[": "{[}", "]": "{]}",
 }  # fmt: skip
 SMALL, LARGE = 10, 1000
 """Numbers below these without digits of their own are shown with three decimals, and with two."""
@@ -140,7 +153,7 @@ def _number(number: Number) -> str:
         ends = number.interval
         return f"{100 * number.value:.3g}%" + (f" [{100 * ends.low:.3g}, {100 * ends.high:.3g}]" if ends else "")
     digits = _decimals(number) if number.digits is None else number.digits
-    text = f"{number.value:,.{digits}f}"
+    text = (AT_LEAST if number.is_lower_bound else "") + f"{number.value:,.{digits}f}"
     if number.error is not None:
         text += f" ± {number.error:,.{digits}f}"
     if number.interval is not None:
@@ -170,11 +183,14 @@ def _parts(cells: Iterable[Cell]) -> list[str]:
     numbers = [cell for cell in found if isinstance(cell, Number)]
     parts = [""]
     parts += ["standard_error"] if any(number.error is not None for number in numbers) else []
+    parts += ["is_lower_bound"] if any(number.is_lower_bound for number in numbers) else []
     return parts + (["low", "high"] if any(number.interval is not None for number in numbers) else [])
 
 
 def _plain(cell: Cell, part: str) -> str:
     if isinstance(cell, Number):
+        if part == "is_lower_bound":
+            return str(cell.is_lower_bound).lower()
         ends = (cell.interval.low, cell.interval.high) if cell.interval else (None, None)
         value = {"": cell.value, "standard_error": cell.error, "low": ends[0], "high": ends[1]}[part]
         return "" if value is None else repr(value if isinstance(value, int) else float(value))

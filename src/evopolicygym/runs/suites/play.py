@@ -35,7 +35,7 @@ from evopolicygym.runs.suites.records import (
     result_of_process,
 )
 from evopolicygym.runs.suites.schedule import Shard, runs_of_shard, start_order
-from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan, validate_plan
+from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan, validate_agents, validate_plan
 
 LOG = logging.getLogger("evopolicygym")
 
@@ -57,16 +57,18 @@ Observer = Callable[[PlannedRun, Update], None]
 
 
 def prepare_suite(
-    config: SuiteConfig, on_warning: Callable[[str], object], shard: Shard | None = None
+    config: SuiteConfig, on_warning: Callable[[str], object], shard: Shard | None = None, *, to_play: bool = True
 ) -> tuple[SuiteConfig, tuple[PlannedRun, ...]]:
     """Return a suite with its workers capped, and its runs or a shard's; raise ``UsageError`` if it can't be played.
 
-    The whole suite is checked, so that either all shards are accepted or none.
+    The whole suite is checked, so that either all shards are accepted or none. Without ``to_play`` agents are not made,
+    which need their keys and programs.
     """
     workers = cap_workers(config.common["workers"], config.common["executor"], on_warning)
     config = replace(config, common={**config.common, "workers": workers})
     planned = plan(config)
-    warnings = validate_plan(planned)
+    validate_plan(planned)
+    warnings = validate_agents(planned) if to_play else ()
     check_document(config)
     check_nonce(Path(config.common["runs"]), config.common["experiment"], config.common["nonce"])
     for warning in warnings:

@@ -214,19 +214,22 @@ def parse_entry(text: str) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def validate_plan(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
-    """Return warnings about a suite's agents, before anything is written.
-
-    Raises ``UsageError`` if a built-in agent's configuration is invalid, or the isolation or executor is unknown. An
-    agent of another package is created only in the process of its run, so that it can't affect others.
-    """
-    planned = tuple(runs)
+def validate_plan(planned: Sequence[PlannedRun]) -> None:
+    """Raise ``UsageError`` if the isolation or executor of a suite, or a task's policy package, is unknown."""
     for run in planned[:1]:  # the same for all runs
         refuse_unknown(run.config)
     tasks = [run.config.task for run in planned]
     for task in {(item.environment.name, item.policy_packages): item for item in tasks}.values():
         if task.policy_packages:
             refuse_packages(task)
+
+
+def validate_agents(planned: Iterable[PlannedRun]) -> tuple[str, ...]:
+    """Return warnings about a suite's agents, before anything is written.
+
+    Raises ``UsageError`` if a built-in agent's configuration is invalid. An agent of another package is created only in
+    the process of its run, so that it can't affect others.
+    """
     configs = {
         (run.entry, format_levels(run.levels)): run.config for run in planned if ":" not in run.config.agent.name
     }.values()

@@ -203,6 +203,7 @@ def _sum(uses: Sequence[ModelUse]) -> dict[str, Any]:
         "input": sum(use.input for use in uses),
         "output": sum(use.tokens - use.input for use in uses),
         "cost": sum(costs) if costs else None,
+        "cost_is_lower_bound": bool(costs) and len(costs) < len(uses),
     }
 
 

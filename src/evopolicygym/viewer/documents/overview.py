@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any
 
 from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.core.agent import PriceSnapshot
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run_summary import SubmissionSummary
 from evopolicygym.core.score import best_so_far
@@ -180,6 +181,7 @@ OVERVIEW = SUMMARY | {
     "films": "films",
     "tokens": "tokens",
     "cost": "cost_usd",
+    "cost_is_lower_bound": "cost_is_lower_bound",
 }
 """Those that the overview has."""
 OPTIONS = (
@@ -213,6 +215,7 @@ def overview(place: RunPlace, run: CheckedRun) -> dict[str, Any]:
         "place": shown(place.shown),
         **columns_of(row, OVERVIEW),
         **labels_of(row),
+        "price": _price_key(row.price),
         "experiment_name": shown(row.experiment_name),
         "record": row.record.value,
         "unchecked": shown(row.unchecked or ""),
@@ -227,6 +230,11 @@ def overview(place: RunPlace, run: CheckedRun) -> dict[str, Any]:
         "finished_at": row.finished_at.isoformat() if row.finished_at else None,
         "is_played": not summary.is_finished and place.is_played,
     }
+
+
+def _price_key(price: PriceSnapshot | None) -> str:
+    """Return a text that two prices share exactly if costs at them can be added; empty if unknown."""
+    return "" if price is None else hashlib.sha256(repr(price.terms).encode()).hexdigest()[:12]
 
 
 def _option_text(value: object) -> str:

@@ -88,6 +88,7 @@ def uses_between(requests: Sequence[ModelUse], since: str, until: str) -> dict[s
         "requests": len(own),
         "tokens": sum(item.tokens for item in own),
         "cost": sum(costs) if costs else None,
+        "cost_is_lower_bound": bool(costs) and len(costs) < len(own),
         "seconds": sum(item.seconds for item in own),
     }
 

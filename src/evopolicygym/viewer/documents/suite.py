@@ -25,8 +25,8 @@ from evopolicygym.records.rows import RunRow
 IN_LISTS = (
     "id", "place", "task", "family", "kind", "entry", "seed", "experiment", "experiment_name", "split", "stage",
     "status", "ended_by", "is_early", "score", "standard_error", "success_rate", "selected", "budget", "spent",
-    "submissions", "opened_at", "finished_at", "tokens", "cost", "is_played", "name", "tags", "note", "record",
-    "unchecked",
+    "submissions", "opened_at", "finished_at", "tokens", "cost", "cost_is_lower_bound", "price", "is_played", "name",
+    "tags", "note", "record", "unchecked",
 )  # fmt: skip
 """Fields of each run in a list; curves and returns are on the task's page."""
 

@@ -71,8 +71,8 @@ export function short(value) {
   return known.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
 }
 
-export function money(value) {
-  return finite(value) === null ? "–" : `$${number(value, value < 0.1 ? 3 : 2)}`;
+export function money(value, isLowerBound = false) {
+  return finite(value) === null ? "–" : `${isLowerBound ? "≥ " : ""}$${number(value, value < 0.1 ? 3 : 2)}`;
 }
 
 export function percent(value) {

@@ -36,7 +36,7 @@ export function marked(text, query) {
 }
 
 function who(entry, { address }) {
-  const usage = entry.usage ? [`${short(entry.usage.input)} tokens in`, entry.usage.output === null ? null : `${short(entry.usage.output)} out`, entry.usage.cost === null ? null : money(entry.usage.cost)] : [];
+  const usage = entry.usage ? [`${short(entry.usage.input)} tokens in`, entry.usage.output === null ? null : `${short(entry.usage.output)} out`, entry.usage.cost === null ? null : money(entry.usage.cost, entry.usage.cost_is_lower_bound)] : [];
   return h("div", { class: "who" }, h("span", null, entry.role || "output"), entry.time ? h("span", { class: "soft" }, entry.time.slice(11, 19)) : null,
     h("span", { class: "soft usage" }, usage.filter(Boolean).join(", ")),
     h("a", { class: "anchor", href: address(entry), "aria-label": `Link to this ${entry.role || "output"} at ${count(entry.at)}`, title: "Link to this message" }, "#"));

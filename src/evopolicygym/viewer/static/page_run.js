@@ -123,7 +123,7 @@ function heading(run) {
       fact("episodes", `${count(run.spent)} of ${count(run.budget)}`), fact("submissions", count(run.submissions.length)),
       run.task.random === null ? null : fact("uniform random", number(run.task.random)),
       run.task.published === null ? null : fact("best published", h("span", { title: run.task.published_source }, number(run.task.published))),
-      tokens === null ? null : fact("tokens", short(tokens)), sum("cost") === null ? null : fact("cost", money(sum("cost"))),
+      tokens === null ? null : fact("tokens", short(tokens)), sum("cost") === null ? null : fact("cost", money(sum("cost"), Boolean(sum("unknown")))),
       fact("seed", run.seed ?? "–"), fact("cases", run.split || "–"), fact("isolation", run.isolation || "–"), run.seed === null ? fact("protocol", run.protocol_version) : null,
       run.experiment ? fact("experiment", link(experimentAddress(run.experiment), named(run.experiment_name || run.experiment.slice(0, 12)))) : null,
       fact("record", h("span", { title: run.unchecked, class: run.record === "does not verify" ? "tag bad" : "" }, run.record)),

@@ -115,7 +115,7 @@ function leaderboardParts(suite, state, address, look) {
     { name: "wins", title: "Tasks on which none is better", value: (e) => e.wins },
     { name: "success", title: "Mean success rate over the tasks that know success", value: (e) => e.success_rate, cell: (e) => percent(e.success_rate) },
     { name: "tokens", title: "Of one pass over its tasks", value: (e) => e.tokens, cell: (e) => short(e.tokens) },
-    { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost_usd, cell: (e) => money(e.cost_usd) },
+    { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost_usd, cell: (e) => money(e.cost_usd, e.cost_is_lower_bound) },
   ].filter((column) => !["tokens", "cost", "success"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
   const parts = [h("p", { class: "comparison" }, compare)];
   if (suite.trouble) parts.push(h("details", { class: "warning" }, h("summary", null, "These runs are not comparable: compare them with care"), h("pre", null, suite.trouble)));
@@ -174,7 +174,7 @@ function costChart(entries, look) {
         const x = frame.x(Math.log10(spent(entry)));
         const parts = [mark(own.shape, x, frame.y(entry.rank_score.value), 5.5, { class: "dot" })];
         if (entry.rank_score.interval) parts.unshift(s("line", { x1: x, x2: x, y1: frame.y(entry.rank_score.interval[0]), y2: frame.y(entry.rank_score.interval[1]), class: "whisker own" }));
-        return tell(s("g", { class: `c${own.colour}` }, parts), [entry.entry, dollars ? money(entry.cost_usd) : `${short(entry.tokens)} tokens`, `rank score ${measured(entry.rank_score)}`]);
+        return tell(s("g", { class: `c${own.colour}` }, parts), [entry.entry, dollars ? money(entry.cost_usd, entry.cost_is_lower_bound) : `${short(entry.tokens)} tokens`, `rank score ${measured(entry.rank_score)}`]);
       }) }));
 }
 

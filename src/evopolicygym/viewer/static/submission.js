@@ -95,7 +95,7 @@ function sentence(run, one) {
   const settings = Object.entries(one.settings ?? {});
   if (settings.length) parts.push(`set ${settings.map(([name, value]) => `${name} = ${value}`).join(", ")}`);
   if (one.same_as !== null) parts.push(link(`#/run/${run.id}/${one.same_as}`, `the same checkpoint as ${one.same_as}`));
-  if (one.used) parts.push(`${short(one.used.tokens)} tokens since the one before${one.used.cost === null ? "" : `, ${money(one.used.cost)}`}`);
+  if (one.used) parts.push(`${short(one.used.tokens)} tokens since the one before${one.used.cost === null ? "" : `, ${money(one.used.cost, one.used.cost_is_lower_bound)}`}`);
   if (one.seconds !== null) parts.push(`played in ${duration(one.seconds)}`);
   return parts.flatMap((part, place) => (place ? [" · ", part] : [part]));
 }

@@ -154,7 +154,7 @@ function isSelected(element) {
 // When each of the agent's turns was, how it ended and what it used.
 function turns(run) {
   if (!run.turns.length) return null;
-  const used = ({ usage }) => [finite(usage.input) === null ? null : `${short(usage.input)} tokens in, ${short(usage.output ?? 0)} out`, finite(usage.cost) === null ? null : money(usage.cost)];
+  const used = ({ usage }) => [finite(usage.input) === null ? null : `${short(usage.input)} tokens in, ${short(usage.output ?? 0)} out`, finite(usage.cost) === null ? null : money(usage.cost, usage.cost_is_lower_bound)];
   return h("details", { class: "turns" }, h("summary", null, run.turns.length === 1 ? "One turn of the agent" : `${count(run.turns.length)} turns of the agent`),
     h("ol", null, run.turns.map((turn) => h("li", null, [moment(turn.started_at), turn.end?.replaceAll("_", " ") ?? "goes on", ...used(turn)].filter(Boolean).join(" · ")))));
 }

@@ -55,7 +55,7 @@ def compare(
     print_problems(err(), comparison.problems)
     pair = comparison.pair
     if form != "table":
-        print_tables(comparison.csv_tables if form == "csv" else comparison.tables, form)
+        print_tables(comparison.csv_tables if form == "csv" else comparison.tables, form, problems=comparison.problems)
         return
     print_table(out(), comparison.tables[0])
     if pair.better_on:

@@ -41,4 +41,4 @@ def effects(
         print_json(tables.document)
         return
     print_problems(err(), tables.problems)
-    print_tables(tables.arranged(one_each=form == "csv"), form, with_notes=tables.arranged())
+    print_tables(tables.arranged(one_each=form == "csv"), form, with_notes=tables.arranged(), problems=tables.problems)

@@ -38,4 +38,4 @@ def headroom(
         print_json(tables.document)
         return
     print_problems(err(), tables.problems)
-    print_tables(tables.arranged(one_each=form == "csv"), form)
+    print_tables(tables.arranged(one_each=form == "csv"), form, problems=tables.problems)

@@ -79,4 +79,4 @@ def leaderboard(
     print_problems(err(), tables.problems)
     views = {"optimism": optimism, "aggregates": aggregates, "harnesses": harnesses, "scores": scores}
     show = next((name for name, is_wanted in views.items() if is_wanted), "ranks")
-    print_tables(tables.arranged(one_each=form == "csv", show=show, per_task=per_task), form)
+    print_tables(tables.arranged(one_each=form == "csv", show=show, per_task=per_task), form, problems=tables.problems)

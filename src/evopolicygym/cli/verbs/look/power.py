@@ -75,4 +75,4 @@ def power(
         print_json(forecast.document)
         return
     print_problems(err(), forecast.problems)
-    print_tables(forecast.csv_tables if form == "csv" else forecast.tables, form)
+    print_tables(forecast.csv_tables if form == "csv" else forecast.tables, form, problems=forecast.problems)

@@ -132,12 +132,12 @@ def suite(
     suite_config = load_suite(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
     part = Shard.parse(shard) if shard else None
     try:
-        suite_config, planned = prepare_suite(suite_config, print_warning, part)
+        suite_config, planned = prepare_suite(suite_config, print_warning, part, to_play=not estimate)
     except MissingPacks as missing:
         if as_json or not missing.can_be_installed or not _confirm_installation(missing):
             raise
         install_packs(missing.packs)
-        suite_config, planned = prepare_suite(suite_config, print_warning, part)
+        suite_config, planned = prepare_suite(suite_config, print_warning, part, to_play=not estimate)
     directory = directory_of(suite_config)
     if suite_config.common["split"] != "public" and (directory / REVEALED_FILE).exists():
         name = suite_config.common["experiment"]
