@@ -55,7 +55,7 @@ def test_a_leaderboard_shows_what_is_known_of_costs(
     text = shell("leaderboard", below, "--format", "markdown").out
     entry = entry_of(document)
 
-    assert (entry["cost"], entry["cost_is_lower_bound"]) == (cost, is_bound)
+    assert (entry["cost_usd"], entry["cost_is_lower_bound"]) == (cost, is_bound)
     assert shown is None or f"| {shown} |" in text
     assert ("different prices" in text) is (cost is None)
     assert ("≥" in text) is is_bound
@@ -83,7 +83,7 @@ def test_a_result_tells_the_price_behind_its_cost(tmp_path: Path) -> None:
     laid(tmp_path / "runs", (DEAR, 2.0, 1))
     found = load_result(tmp_path / "runs" / "run-0000")
 
-    assert (found.cost, found.cost_is_lower_bound) == (2.0, True)
+    assert (found.cost_usd, found.cost_is_lower_bound) == (2.0, True)
     assert found.price is not None
     assert found.price.rates.input == 10.0
 

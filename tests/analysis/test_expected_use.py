@@ -96,7 +96,7 @@ def test_the_same_agent_on_the_same_task_counts_first(played: Played) -> None:
 
 def test_money_is_expected_tokens_at_the_price_of_the_run(played: Played) -> None:
     """Played runs tell tokens by kind; what they cost, at the price of their model, is not read."""
-    runs = (played(), played(agent="codex", model="dear", token_counts=TokenCounts(4e6, 1e6, 1e6), cost=1e3))
+    runs = (played(), played(agent="codex", model="dear", token_counts=TokenCounts(4e6, 1e6, 1e6), cost_usd=1e3))
     for found_in, counts in ((runs, TokenCounts(8e5, 2e5, 4e5)), (runs[1:], TokenCounts(4e6, 1e6, 1e6))):
         found = PlayedRuns(found_in).estimate(replace(PLANNED, budget=64))
         assert found.cost
@@ -110,7 +110,7 @@ def test_money_is_expected_tokens_at_the_price_of_the_run(played: Played) -> Non
 
 def test_without_a_price_money_is_unknown(played: Played) -> None:
     """What other models cost is not it; only the same agent's own tool can tell, where no proxy counts."""
-    told = played(agent="outside", cost=3.0)
+    told = played(agent="outside", cost_usd=3.0)
     unpriced = replace(PLANNED, agent="outside", price=None)
     found = [
         PlayedRuns(runs).estimate(planned).cost
@@ -258,7 +258,7 @@ def test_repeats_share_the_error_of_what_they_are_estimated_from(played: Played)
             own = random.normal(0.0, math.sqrt(0.8**2 - 0.35**2), 2) * agents
             used = np.exp(own[0] + random.normal(0.0, 0.35, 2)).tolist()
             source = "codex" if agents else "neutral"
-            runs = PlayedRuns(tuple(replace(plain, tokens=tokens, agent=source) for tokens in used))
+            runs = PlayedRuns(tuple(replace(plain, tokens=tokens, agent_kind=source) for tokens in used))
             whole = add_ranges([runs.estimate(PLANNED).tokens] * 8)
             true = float(np.exp(own[1] + random.normal(0.0, 0.35, 8)).sum())
             inside += whole is not None and whole.low <= true <= whole.high
