@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+import evopolicygym
 from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run, gather
-from evopolicygym.analysis.conduct.detector import MOST_WORDS, Use
+from evopolicygym.analysis.conduct.detector import MOST_WORDS, TranscriptState, Use
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
@@ -150,3 +151,68 @@ def test_a_transcript_that_is_no_transcript(tmp_path: Path) -> None:
 
     assert conduct.findings == ()
     assert conduct.notes[0].startswith("3 ")
+
+
+def acp(**update: object) -> bytes:
+    """Return an update as the client of the Agent Client Protocol prints it."""
+    return json.dumps({"type": "update", "update": {"toolCallId": "1", **update}}).encode() + b"\n"
+
+
+RUN = {"sessionUpdate": "tool_call", "kind": "execute", "status": "pending"}
+INSTALL = "pip install gymnasium"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [acp(**RUN, title=f"`{INSTALL}`")],
+        [acp(**RUN, title="shell", rawInput={"command": INSTALL})],
+        [acp(**RUN, title="bash"), acp(sessionUpdate="tool_call_update", rawInput={"command": INSTALL})],
+        [acp(**RUN, rawInput={"command": INSTALL}), acp(sessionUpdate="tool_call_update", title="Done", content=[])],
+        [acp(sessionUpdate="tool_call_update", kind="execute", rawInput={"cmd": ["pip", "install", "gymnasium"]})],
+    ],
+)
+def test_an_acp_tools_commands_are_read(lines: list[bytes], tmp_path: Path) -> None:
+    """A command is found however a tool reports its call: by the title, at once, or in a later update."""
+    conduct = looked_at(paths_of(tmp_path / "run", "acp", b"".join(lines)))
+
+    assert [one.detector for one in conduct.findings] == ["install"]
+    assert conduct.transcript is TranscriptState.READ
+
+
+def test_an_acp_tools_files_are_followed(tmp_path: Path) -> None:
+    """A program that is written by a change without arguments is found when a command runs it."""
+    written = {"type": "diff", "path": "/scratch/sim.py", "oldText": None, "newText": ROLLOUT}
+    lines = [
+        acp(sessionUpdate="tool_call", kind="edit", title="Write sim.py"),
+        acp(sessionUpdate="tool_call_update", status="completed", content=[written]),
+        acp(toolCallId="2", **RUN, title="python3 /scratch/sim.py"),
+    ]
+    conduct = looked_at(paths_of(tmp_path / "run", "acp", b"".join(lines)))
+
+    assert [(one.grade.value, one.detector) for one in conduct.findings] == [("serious", "own_simulator")]
+
+
+@pytest.mark.parametrize(
+    ("agent", "transcript", "state"),
+    [
+        ("acp", b'{"type": "message", "text": "Done."}\n', "read"),
+        ("acp", b"a line that is no message\n", "unread"),
+        ("claude_code", b"", "unread"),
+        ("command", b"anything\n", "unread"),
+        ("function", None, "unread"),
+        ("outside", None, "unread"),
+        ("tuner", None, "none"),
+    ],
+)
+def test_what_was_not_read_is_not_clean(agent: str, transcript: bytes | None, state: str, tmp_path: Path) -> None:
+    """A run whose conversation is unknown isn't audited, and the table of findings doesn't count it as such."""
+    paths = paths_of(tmp_path / "run", agent, transcript or b"")
+    if transcript is None:
+        paths.transcript.unlink()
+    conduct = looked_at(paths)
+    rows = evopolicygym.audit([paths.root, paths_of(tmp_path / "other", "random").root]).records
+    told = {row["run"]: row["transcript"] for row in rows}
+
+    assert (conduct.transcript.value, conduct.is_audited, conduct.findings) == (state, state != "unread", ())
+    assert told == {"run": state, "other": "none"}

@@ -81,9 +81,8 @@ def test_a_report_counts_the_tasks_of_its_runs(runs: Path, tmp_path: Path) -> No
     assert "2 tasks" in (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_real_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_suite(tmp_path: Path) -> None:
     """Runs that tuner and random have played on cartpole become a report with every part, through the program."""
-    monkeypatch.setattr("evopolicygym.viewer.documents.suite.shipped_names", lambda: ["paper"])  # for few pages
     with state_kept_in(tmp_path / "state"):
         for agent in ("tuner", "random"):
             played(config(tmp_path / "runs", agent=agent, budget=4))
@@ -135,7 +134,6 @@ def test_no_path_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     found[0].paths.transcript.write_text(f"cat {place}/x {home}/y\n")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr(sys, "argv", ["evopolicygym", "report", str(place), f"--output={home}/out"])
-    monkeypatch.setattr("evopolicygym.viewer.documents.suite.shipped_names", list)  # for few pages
     told = report(place, "-o", home / "out", "--format", "svg")
     single = home / "out" / "single.html"
     typed(place, "--single-file", single)

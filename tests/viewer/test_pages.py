@@ -16,7 +16,7 @@ from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
-from evopolicygym.viewer.documents.suite import settings_bundle, suite_name
+from evopolicygym.viewer.documents.suite import settings_bundle
 from evopolicygym.viewer.site.document_cache import (
     MOST_COMPARED,
     CachedDocument,
@@ -39,13 +39,6 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-@pytest.fixture
-def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no table ship but the paper's: pages keep a leaderboard for each choice of those that ship."""
-    monkeypatch.setattr("evopolicygym.viewer.documents.suite.shipped_names", lambda: ["paper"])
-
-
-@pytest.mark.usefixtures("few_tables")
 def test_pages_name_no_path_of_the_machine(runs: Path) -> None:
     """What is said of runs that differ, and of one that can't be read, names them from the directory of runs on."""
     record = RunPaths(runs / "two")
@@ -99,7 +92,7 @@ def test_the_documents_are_those_that_view_serves(tmp_path: Path) -> None:
         assert sum("/episode/train-" in name for name in own) == episodes
         assert sum("/episode/held_out-" in name for name in own) > 0
     assert sum(name.startswith("compare/") for name in made) == 1
-    assert {"runs", "suite", "suite/paper", "task/cartpole"} <= made.keys()
+    assert {"runs", "suite", "audit", "task/cartpole"} <= made.keys()
 
 
 def test_of_which_episodes_the_steps_are_kept() -> None:
@@ -142,26 +135,23 @@ def test_what_there_is_no_room_for_is_left_out(runs: Path) -> None:
     assert everything.tally.left_out == 0
     assert {name.split("/")[2] for name in missing} <= {"episode", "transcript", "submission"}
     for run in ids(runs):
-        assert {f"run/{run}", f"run/{run}/edits", f"run/{run}/contents"} <= set(some)
+        assert {f"run/{run}", f"run/{run}/edits", f"run/{run}/audit", f"run/{run}/contents"} <= set(some)
         assert any(name.startswith(f"run/{run}/submission/") for name in some)
 
 
-def test_every_choice_of_shipped_tables_is_there(runs: Path) -> None:
-    """Whichever tables are switched on, in the order of the settings, their leaderboard is kept, or why not."""
-    names = ["anchors", "paper"]
+def test_a_leaderboard_that_can_t_be_made_is_told(runs: Path) -> None:
+    """The leaderboards with the tables that were asked for and without any are kept, or why not; pages know both."""
     found, others = (
         DocumentCache(Documents(RunIndex([runs])), Episodes.NONE, 1 << 30, films=False).common(tables)
-        for tables in (names, ["paper", "nothing"])
+        for tables in (["anchors", "paper"], ["paper", "nothing"])
     )
 
     assert [
         {name for each in kept.documents if (name := each.name).startswith("suite")} for kept in (found, others)
-    ] == [
-        {"suite", "suite/anchors", "suite/paper", suite_name(names)},
-        {"suite", "suite/paper"},
-    ]
-    assert set(others.problems) == {"suite/nothing", "suite/paper,nothing"}
+    ] == [{"suite", "suite/anchors,paper"}, {"suite"}]
+    assert set(others.problems) == {"suite/paper,nothing"}
     assert [table["name"] for table in settings_bundle(["paper"])["shipped"]] == shipped_names()
+    assert [table["name"] for table in settings_bundle(["paper"], are_kept=True)["shipped"]] == ["paper"]
     with pytest.raises(UnknownName, match="papers"):
         settings_bundle(["papers"])
 
@@ -178,7 +168,6 @@ def test_what_can_t_be_made_is_said(runs: Path) -> None:
     assert f"run/{whole}/submission/4" in {one.name for one in found}
 
 
-@pytest.mark.usefixtures("few_tables")
 def test_films_are_copied_and_links_are_not(runs: Path, tmp_path: Path) -> None:
     """A film lies beside the pages under the address that the page plays; a single file says that there is none."""
     films = runs / "one" / "films" / "train" / "submit_003"
@@ -200,7 +189,6 @@ def test_films_are_copied_and_links_are_not(runs: Path, tmp_path: Path) -> None:
     assert told[f"run/{run}/submission/3"]["films"] == []
 
 
-@pytest.mark.usefixtures("few_tables")
 def test_a_stranger_s_words_end_no_script(tmp_path: Path) -> None:
     """Nothing of a record stands in a file as it is: no markup of its own, no end of an element, no other script."""
     hostile_run(tmp_path / "runs" / "run")
@@ -215,7 +203,6 @@ def test_a_stranger_s_words_end_no_script(tmp_path: Path) -> None:
     assert single.count("<script") == single.count("</script>") == 3 + len(told)
 
 
-@pytest.mark.usefixtures("few_tables")
 def test_a_task_s_name_leads_nowhere_else(runs: Path, tmp_path: Path) -> None:
     """Tasks that are named as a path or as markup have no file elsewhere, and end nothing in the page."""
     names = {"one": "../../x", "two": 'x"><script>'}
@@ -231,7 +218,6 @@ def test_a_task_s_name_leads_nowhere_else(runs: Path, tmp_path: Path) -> None:
     assert names["two"] not in page
 
 
-@pytest.mark.usefixtures("few_tables")
 def test_the_same_twice(runs: Path, tmp_path: Path) -> None:
     """The same runs give the same bytes; what old pages held and new ones don't is gone, and other files stay."""
     write_pages(tmp_path / "pages", Pages([runs]))
@@ -261,7 +247,6 @@ def test_files_that_are_no_pages_are_not_removed(tmp_path: Path) -> None:
     assert set(file_bytes(tmp_path)) == {"unmarked/data/mine.js", "elsewhere/data/mine.js", "elsewhere/data/mine.mp4"}
 
 
-@pytest.mark.usefixtures("few_tables")
 def test_a_report_has_pages(runs: Path, tmp_path: Path) -> None:
     """The report's index leads to the pages, they list its parts, and a report without them removes old ones."""
     report = tmp_path / "report"

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from diagnosed import BUNDLES, closing, known_run, recorded
+from evopolicygym.analysis.ranking.score_table import score_table
+from evopolicygym.analysis.results import result_of
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunClosed, RunOpened
 from evopolicygym.core.places import state_directory
@@ -84,24 +86,31 @@ def test_labels_are_listed_when_they_are_given(tmp_path: Path) -> None:
 
 
 def test_an_experiment_of_two_entries(tmp_path: Path) -> None:
-    """Its cells have means over runs, what is missing against the most repeats, and options by whether they differ."""
+    """Its cells have the leaderboard's means, what is missing against the most repeats, and options that differ."""
     place, _ = known(tmp_path)
     short = overview(place, replace(look_at_run(place.root), experiment_name="tuning"))
-    other = short | {"id": "b", "score": 8.0}
-    fewer = short | {"id": "c", "entry": "z", "options": short["options"] | {"effort": "high"}}
-    bundle = experiment_bundle(short["experiment"], [short, other, fewer, short | {"experiment": "another"}])
+    other, fewer = short | {"id": "b"}, short | {"id": "c", "entry": "z"}
+    fewer["options"] = short["options"] | {"effort": "high"}
+    result = result_of(look_at_run(place.root))
+    better = replace(result, held_out_returns=(7.0, 8.0, 9.0), seed=1)
+    results = {short["id"]: result, "b": better, "c": replace(result, label="z")}
+    groups = dict.fromkeys(results, "")
+    bundle = experiment_bundle(
+        short["experiment"], [short, other, fewer, short | {"experiment": "another"}], groups, results
+    )
+    leaderboard_cell = score_table([result, better], ()).entries[0].cells[short["task"]]
 
     assert (bundle["name"], bundle["repeats"], bundle["budget"]) == ("tuning", 2, 3 * short["budget"])
     assert [(cell["entry"], cell["mean"], cell["missing"], len(cell["runs"])) for cell in bundle["cells"]] == [
         (short["entry"], 6.5, 0, 2),
         ("z", 5.0, 1, 1),
     ]
-    assert [cell["standard_error"] for cell in bundle["cells"]] == [1.5, short["standard_error"]]
+    assert bundle["cells"][0]["standard_error"] == leaderboard_cell.standard_error > 0.0
     assert bundle["options"]["differing"] == {"effort": [("none", 2), ("high", 1)]}
     assert bundle["options"]["shared"]["budget"] == str(short["budget"])
     assert bundle["options"]["shared"]["allowance"] == "none"
     with pytest.raises(UsageError):
-        experiment_bundle("", [short | {"experiment": ""}])
+        experiment_bundle("", [short | {"experiment": ""}], groups, results)
 
 
 @pytest.mark.parametrize("identity", ["e1", "a/b", "../..", "<img src=x>"])
@@ -139,9 +148,9 @@ def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(documents, "open_run", read)
     made = Documents(RunIndex([tmp_path / "runs"]))
     listed = json.loads(made.document("runs"))["runs"]
-    entries = json.loads(made.document("suite"))
+    groups = json.loads(made.document("suite"))["groups"]
 
-    assert (len(listed), bool(entries)) == (2, True)
+    assert (len(listed), len(groups)) == (2, 1)
     assert sorted(path.name for path in reads) == ["a", "b"]
 
 
@@ -394,7 +403,8 @@ def test_the_suite_and_its_tasks(tmp_path: Path) -> None:
     library = Documents(RunIndex([tmp_path]))
     suite, task = library.document("suite"), json.loads(library.document("task/toy"))
 
-    assert json.loads(suite)["entries"][0]["tasks"]["toy"]["runs"] == [place.id]
+    (group,) = json.loads(suite)["groups"]
+    assert group["entries"][0]["tasks"]["toy"]["runs"] == group["runs"] == [place.id]
     assert str(tmp_path).encode() not in suite
     assert [run["id"] for entry in task["entries"] for run in entry["runs"]] == [place.id]
 

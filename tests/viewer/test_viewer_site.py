@@ -62,7 +62,7 @@ def test_shipped_tables_can_stand_beside(tmp_path: Path) -> None:
     recorded(tmp_path / "runs" / "known", known_run())
     with ServedViewer([tmp_path / "runs"], shipped=["paper"]) as viewer:
         settings = asked(viewer, "/data/settings.json").document
-        alone, beside = (asked(viewer, f"/data/suite{name}.json").document["entries"] for name in ("", "/paper"))
+        alone, beside = (asked(viewer, f"/data/suite{name}.json").document["groups"] for name in ("", "/paper"))
 
         assert settings["beside"] == ["paper"]
         assert [one["name"] for one in settings["shipped"]] == shipped_names()

@@ -4,8 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run
+from evopolicygym.analysis.conduct.detector import Detector
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group
 from evopolicygym.analysis.headroom.headroom import Surroundings
 from evopolicygym.analysis.published.score_tables import PublishedTable
@@ -45,6 +48,8 @@ class Findings:
     """Finished ones."""
     problems: tuple[Problem, ...] = field(default=())
     """Runs that are left out of everything, or of the diagnostics, and why."""
+    conduct: Mapping[Path, tuple[str, Conduct]] = field(default_factory=dict)
+    """What an audit found in each run that was audited, with the run's entry; empty without an audit."""
     played: ScoreTable | None = None
     """The table of the runs alone, with all tasks that they share, also those that shipped tables lack."""
     around: Surroundings = field(default_factory=Surroundings)
@@ -93,8 +98,11 @@ def find(
     choice: TableFilter | None = None,
     diagnostics: Iterable[str] = (),
     follow: Callable[[Sequence[RunRow]], Iterable[RunRow]] = lambda runs: runs,
+    detectors: Mapping[str, Detector] | None = None,
 ) -> Findings:
     """Return the findings about runs; ``follow`` wraps the iteration over runs, to show progress.
+
+    With ``detectors`` each run is audited.
 
     Raises ``UsageError`` if there is nothing to show, or where runs are not comparable.
     """
@@ -102,14 +110,19 @@ def find(
     board = leaderboard(table)
     loaded = {name: DIAGNOSTICS.load(name) for name in diagnostics}
     runs, problems = [], list(results.problems)
+    conduct: dict[Path, tuple[str, Conduct]] = {}
     distinct, _ = distinct_runs(results.runs)
     for result in follow(distinct):
         measured: dict[str, Any] = {}
         try:
-            record = read_run(result.root) if loaded else None
+            record = read_run(result.root) if loaded or detectors else None
+            if record and detectors:
+                conduct[result.root] = result.agent, audit_run(record, detectors)
             measured = {name: diagnostic.measure(record) for name, diagnostic in loaded.items()}
         except (EvoPolicyGymError, OSError) as error:
-            problems.append(Problem(result.root, f"in the leaderboard, but in no diagnostic: {printable(str(error))}"))
+            problems.append(
+                Problem(result.root, f"in the leaderboard, but in no diagnostic and no audit: {printable(str(error))}")
+            )
         runs.append(RunFindings(result, measured))
     played = score_table(results.runs, (), choice) if shipped and results.runs else table
-    return Findings(table, board, tuple(runs), tuple(problems), played)
+    return Findings(table, board, tuple(runs), tuple(problems), conduct, played)

@@ -75,25 +75,32 @@ def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress, *
     ``UsageError`` if a place has neither runs nor problems; with ``needed`` also ``RecordError`` if none can be used.
     """
     opened = open_runs(paths, follow)
-    found: dict[tuple[object, ...], list[RunRow]] = {}
-    problems = list(opened.problems)
+    found, problems = list[RunRow](), list(opened.problems)
     for run in opened.runs:
         try:
-            result = result_of(run)
+            found.append(result_of(run))
         except RecordError as error:
             problems.append(Problem(run.root, printable(str(error))))
-            continue
-        found.setdefault(result.identity, []).append(result)
     if not opened.runs and not problems and opened.places:
         raise UsageError(f"There are no runs below {opened.places[0]}; a run's directory holds a journal.jsonl.")
     if not found and any(not problem.reason.startswith(UNFINISHED) for problem in problems) and needed:
         raise unusable(problems)
-    originals = [_original(copies) for copies in found.values()]
+    originals, copies = set_copies_apart(found)
+    problems = sorted([*problems, *copies], key=lambda problem: problem.root)
+    return Results(originals, tuple(problems), opened.places, opened.bundles)
+
+
+def set_copies_apart(results: Iterable[RunRow]) -> tuple[tuple[RunRow, ...], list[Problem]]:
+    """Return results, each run's once, and its copies as problems."""
+    found: dict[tuple[object, ...], list[RunRow]] = {}
+    for result in results:
+        found.setdefault(result.identity, []).append(result)
+    problems = list[Problem]()
+    originals = tuple(_original(copies) for copies in found.values())
     for original, copies in zip(originals, found.values(), strict=True):
         what = f"is a copy of {printable(str(original.root))}: both are the run {original.run_id}, which counts once."
         problems += [Problem(run.root, what) for run in copies if run is not original]
-    problems.sort(key=lambda problem: problem.root)
-    return Results(tuple(originals), tuple(problems), opened.places, opened.bundles)
+    return originals, problems
 
 
 def results_of_nonce(results: Results, nonce: str) -> Results:

@@ -259,10 +259,17 @@ def findings_table(conduct: Conduct) -> Table:
 def runs_table(runs: Mapping[Path, tuple[str, Conduct]]) -> Table:
     """Return a row for each run: how many findings there are of each grade, and how much was read."""
     rows: Iterator[tuple[Cell, ...]] = (
-        (root.name, entry, *(conduct.counts[grade] for grade in GRAVEST_FIRST), conduct.commands, conduct.programs)
+        (
+            root.name,
+            entry,
+            conduct.transcript.value,
+            *(conduct.counts[grade] for grade in GRAVEST_FIRST),
+            conduct.commands,
+            conduct.programs,
+        )
         for root, (entry, conduct) in runs.items()
     )
-    columns = ("run", "entry", *(grade.value for grade in GRAVEST_FIRST), "commands", "programs")
+    columns = ("run", "entry", "transcript", *(grade.value for grade in GRAVEST_FIRST), "commands", "programs")
     noted = Counter(note for _, conduct in runs.values() for note in conduct.notes)
     notes = tuple(f"{note} ({count} of {len(runs)} runs)" for note, count in noted.items())
     return replace(table_of("findings by run", columns, rows), notes=notes)
@@ -277,6 +284,7 @@ def _audit_document(runs: Mapping[Path, tuple[str, Conduct]], problems: Sequence
                 "counts": {grade.value: count for grade, count in conduct.counts.items()},
                 "commands": conduct.commands,
                 "programs": conduct.programs,
+                "transcript": conduct.transcript.value,
                 "findings": [_finding(finding) for finding in conduct.findings],
                 "notes": list(conduct.notes),
             }

@@ -240,6 +240,11 @@ class Allowance:
         """Return what remains; no limit may be reached yet."""
         return Allowance(**{name: amount - getattr(used, name) for name, amount in self._given()})
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of the limits that are given."""
+        return tuple(LIMITS[name] for name, _ in self._given())
+
     def __str__(self) -> str:
         """Return the limits by their options, such as ``max_cost 5, max_turns 3``; ``none`` without any."""
         return ", ".join(f"{LIMITS[name]} {amount:.15g}" for name, amount in self._given()) or "none"

@@ -295,7 +295,9 @@ class RunSummary:
             case None:
                 return ""
             case CloseReason.ALLOWANCE_SPENT:
-                return (limit_reached(last.message) if last else "") or "limit"
+                options = self.agent.allowance.options
+                named = limit_reached(last.message) if last else ""
+                return named or (options[0] if len(options) == 1 else "limit")
             case CloseReason.AGENT_ENDED:
                 return ENDED_BY_TURN.get(last.end, "agent") if last else "agent"
             case reason:

@@ -5,7 +5,7 @@ Its content is untrusted, since an agent's program printed it. It is kept as tex
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -89,15 +89,35 @@ class ConversationSteps:
         self._caller[unique_id] = self._caller[call_id] = step
         return unique_id
 
+    def has_call(self, call_id: str) -> bool:
+        """Return whether a call with this id was added."""
+        return call_id in self._caller
+
+    def arguments_of(self, call_id: str) -> Mapping[str, Any]:
+        """Return the arguments of the latest call with this id."""
+        step = self._caller[call_id]
+        return step.calls[_latest(step, call_id)].arguments
+
+    def amend(self, call_id: str, arguments: Mapping[str, Any]) -> None:
+        """Replace the arguments of the latest call with this id, which a tool reports in pieces."""
+        step = self._caller[call_id]
+        at = _latest(step, call_id)
+        step.calls[at] = replace(step.calls[at], arguments=arguments)
+
     def result(self, call_id: str | None, content: object, *, is_error: bool = False) -> None:
         """Add a call's result to the step that has the call."""
         step = self._caller.get(call_id) if call_id else None
         if step is None:
             self.latest().results.append(CallResult(as_text(content), is_error=is_error))
             return
-        ids = [call.id for call in step.calls]
-        match = next((known for known in reversed(ids) if known == call_id or known.startswith(f"{call_id}-")), None)
-        step.results.append(CallResult(as_text(content), match, is_error))
+        at = _latest(step, call_id) if call_id else -1
+        step.results.append(CallResult(as_text(content), step.calls[at].id if at >= 0 else None, is_error))
+
+
+def _latest(step: ConversationStep, call_id: str) -> int:
+    """Return the place of a step's latest call with a tool's id; -1 without one."""
+    places = (at for at, call in enumerate(step.calls) if call.id == call_id or call.id.startswith(f"{call_id}-"))
+    return max(places, default=-1)
 
 
 def as_arguments(arguments: object) -> Mapping[str, Any]:

@@ -12,25 +12,27 @@ from typing import Any
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
-from evopolicygym.records.conversation import ConversationStep, ConversationSteps, StepSource, as_text
+from evopolicygym.records.conversation import (
+    ConversationStep,
+    ConversationSteps,
+    StepSource,
+    as_arguments,
+    as_text,
+)
 
 Read = Callable[[Mapping[str, Any], ConversationSteps], None]
 CODEX_NOT_ARGUMENTS = frozenset({"id", "type", "status", "aggregated_output", "exit_code", "result", "error"})
 """Keys of an item of Codex that are not arguments of its call."""
+WITHOUT_MODEL = frozenset({"policy", "random", "random_search", "reference", "scripted", "tuner"})
+"""Agents of this package that call no model, so that there is no conversation."""
 UNREADABLE: Mapping[str, str] = {
-    "acp": "its client prints its own events",
     "command": "it is a user's program, with any output",
     "function": "a function writes none",
     "inspect_ai": "Inspect keeps its own log",
     "mini_swe_agent": "it prints its conversation as plain text",
     "outside": "an external agent keeps its own",
-    "policy": "it calls no model",
-    "random": "it calls no model",
-    "random_search": "it calls no model",
-    "reference": "it calls no model",
-    "scripted": "it calls no model",
     "shell": "a person in a shell writes none",
-    "tuner": "it calls no model",
+    **dict.fromkeys(sorted(WITHOUT_MODEL), "it calls no model"),
 }
 """Agents of this package whose transcripts are not read, and why."""
 MAX_BYTES = 65 << 20
@@ -222,7 +224,81 @@ def read_harness(event: Mapping[str, Any], steps: ConversationSteps) -> None:
             steps.add(StepSource.SYSTEM, event["text"], time)
 
 
+ACP_ENDED = frozenset({"completed", "failed"})
+"""Statuses of a call of the Agent Client Protocol that has ended."""
+
+
+def read_acp(event: Mapping[str, Any], steps: ConversationSteps) -> None:
+    """Add an event of the client of the Agent Client Protocol, ``agents/kit/acp_client.py``.
+
+    A tool reports a call in pieces: its title and kind first, its arguments and its result in later updates.
+    """
+    match event["type"]:
+        case "message":
+            steps.latest().message += event["text"]
+        case "update":
+            _add_acp_update(event["update"], steps)
+        case "error":
+            steps.add(StepSource.SYSTEM, event["message"])
+        case _:
+            return
+
+
+def _add_acp_update(update: Mapping[str, Any], steps: ConversationSteps) -> None:
+    match update["sessionUpdate"]:
+        case "tool_call" | "tool_call_update" as kind:
+            call_id = str(update["toolCallId"])
+            own, changes = as_arguments(update.get("rawInput") or {}), _acp_changes(update)
+            if kind == "tool_call" or not steps.has_call(call_id):
+                steps.call(steps.latest(), _acp_name(update), {**changes, **own} or _acp_title(update), call_id)
+            elif own or changes:
+                steps.amend(call_id, {**changes, **(own or steps.arguments_of(call_id))})
+            if update.get("status") in ACP_ENDED:
+                steps.result(call_id, _acp_result(update), is_error=update["status"] == "failed")
+        case "user_message_chunk":
+            steps.add(StepSource.USER, as_text(update["content"]))
+        case _:
+            return
+
+
+def _acp_name(update: Mapping[str, Any]) -> str:
+    """Return what a call does in the protocol's words, such as ``execute`` or ``fetch``, else its title."""
+    kind = update.get("kind")
+    return str(update.get("title") or "tool") if kind in (None, "other") else str(kind)
+
+
+def _acp_changes(update: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes of files that an update has, as arguments of a tool that edits."""
+    parts = update.get("content")
+    changes = [part for part in parts if part.get("type") == "diff"] if isinstance(parts, list) else []
+    if not changes:
+        return {}
+    first = changes[0]
+    if len(changes) == 1 and not first.get("oldText"):
+        return {"path": first["path"], "content": first["newText"]}
+    edits = [{"old_string": part.get("oldText") or "", "new_string": part["newText"]} for part in changes]
+    return {"path": first["path"], "edits": edits}
+
+
+def _acp_title(update: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a call's title tells of its arguments, for tools that don't report these: of a shell, the command."""
+    title = str(update.get("title") or "")
+    if not title:
+        return {}
+    if update.get("kind") == "execute":
+        return {"command": title.strip("`")}
+    places = update.get("locations") or ()
+    return {"title": title, **({"path": places[0]["path"]} if places else {})}
+
+
+def _acp_result(update: Mapping[str, Any]) -> str:
+    parts = update.get("content")
+    texts = [as_text(part["content"]) for part in parts if "content" in part] if isinstance(parts, list) else []
+    return "\n".join(filter(None, texts)) or as_text(update.get("rawOutput"))
+
+
 READERS: Mapping[str, Read] = {
+    "acp": read_acp,
     "claude_code": read_claude_code,
     "codex": read_codex,
     "gemini": read_gemini,
@@ -251,7 +327,7 @@ def read_transcript(agent: str, path: Path, root: Path) -> Transcript | None:
     """Return an agent's transcript; None if it doesn't exist. The agent must be a key of ``READERS``."""
     read, steps, unread = READERS[agent], ConversationSteps(), 0
     try:
-        for steps.line, line in enumerate(_lines(path, root), 1):
+        for steps.line, line in enumerate(transcript_lines(path, root), 1):
             try:
                 read(json.loads(line, parse_constant=str), steps)
             except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, StopIteration):
@@ -263,7 +339,8 @@ def read_transcript(agent: str, path: Path, root: Path) -> Transcript | None:
     return Transcript(steps.steps, steps.version, unread)
 
 
-def _lines(path: Path, root: Path) -> Iterator[bytes]:
+def transcript_lines(path: Path, root: Path) -> Iterator[bytes]:
+    """Yield a transcript's lines as they are counted, within bounds; raise ``OSError`` or ``RecordError``."""
     left = MAX_BYTES
     with regular_file.reader(path, root) as file:
         while left > 0 and (line := file.readline(MAX_LINE)):

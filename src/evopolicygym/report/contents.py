@@ -21,8 +21,9 @@ PAGE = "index.html"
 """The viewer's first page, if its pages are in the report."""
 TABLES, FIGURES = "tables", "figures"
 ORDER = (
-    "leaderboard", "families", "aggregates", "profiles", "tasks", "compare", "headroom", "published", "learning_curve",
-    "learning_families", "budget", "edits", "lineage", "topologies", "code", "generalisation", "failures", "cost",
+    "leaderboard", "conduct", "families", "aggregates", "profiles", "tasks", "compare", "headroom", "published",
+    "learning_curve", "learning_families", "budget", "edits", "lineage", "topologies", "code", "generalisation",
+    "failures", "cost",
 )  # fmt: skip
 """Reading order of parts; others follow by name."""
 _GROUP = re.compile(r"_([0-9]+)$")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from evopolicygym.analysis.conduct.audit_run import conduct_notes, conduct_table
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, table_over_runs
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.headroom.headroom import headroom
@@ -46,6 +47,7 @@ def _leaderboard(findings: Findings) -> Mapping[str, str]:
     if board is None:
         return {}
     problems = [{"run": str(problem.root), "reason": problem.reason} for problem in findings.problems]
+    board = replace(board, notes=(*conduct_notes(board, findings.conduct), *board.notes))
     tables = with_left_out(standings_tables(board), _left_out(findings))
     return {
         "md": format_tables(tables, "markdown"),
@@ -57,6 +59,14 @@ def _leaderboard(findings: Findings) -> Mapping[str, str]:
 
 def _left_out(findings: Findings) -> list[tuple[str, str]]:
     return [(str(problem.root), problem.reason) for problem in findings.problems]
+
+
+def _conduct(findings: Findings) -> Mapping[str, str]:
+    if findings.board is None or not findings.conduct:
+        return {}
+    notes = conduct_notes(findings.board, findings.conduct)
+    table = replace(conduct_table(findings.board, findings.conduct), notes=tuple(notes))
+    return {suffix: format_tables([table], form) for suffix, form in TABLE_FORMATS.items()}
 
 
 def _aggregates(findings: Findings) -> Mapping[str, str]:
@@ -165,6 +175,12 @@ OF_BOARD: Mapping[str, ReportTable] = {
         "Places, tiers, rank scores and normalised scores of all entries with 95 % intervals, and what they took.",
         "As `evopolicygym leaderboard` does, by the formulas of docs/measure/leaderboard.md.",
         _leaderboard,
+    ),
+    "conduct": ReportTable(
+        "What agents did",
+        "Findings of the audit of each entry's runs by grade, and how many runs' conversations could not be read.",
+        "As `evopolicygym audit` does, by docs/measure/audit.md; a finding is evidence for a person to read.",
+        _conduct,
     ),
     "aggregates": ReportTable(
         "Aggregates of normalised scores",

@@ -9,6 +9,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from evopolicygym.analysis.conduct.audit_run import load_detectors
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.drawing.figure import FIGURES as DRAWINGS
 from evopolicygym.analysis.drawing.figure import Drawing
@@ -37,6 +38,9 @@ from evopolicygym.report.contents import (
 from evopolicygym.report.tables import ReportTable, tables
 from evopolicygym.version import __version__
 
+AUDITED = ("leaderboard", "conduct")
+"""Tables that tell what an audit found."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReportSelection:
@@ -48,6 +52,11 @@ class ReportSelection:
     """Formats of figures; the first is shown in the index."""
     has_pages: bool = False
     """Whether the index links to the viewer's pages, which the caller writes."""
+
+    @property
+    def has_audit(self) -> bool:
+        """Whether a table tells what an audit found."""
+        return not self.tables.keys().isdisjoint(AUDITED)
 
     @property
     def diagnostics(self) -> list[str]:
@@ -119,7 +128,7 @@ def write_report(
     report_groups = [
         ReportGroup(title=group.title, stem=f"_{index + 1}" if index else "", findings=find(
             Results(group.runs, () if index else results.problems), shipped.tables, choice, parts.diagnostics,
-            lambda runs: follow("reading runs", runs),
+            lambda runs: follow("reading runs", runs), load_detectors() if parts.has_audit else None,
         ))
         for index, group in enumerate(groups)
     ]  # fmt: skip

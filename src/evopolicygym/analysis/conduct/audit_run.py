@@ -24,6 +24,7 @@ from evopolicygym.analysis.conduct.detector import (
     Material,
     Place,
     ToolUse,
+    TranscriptState,
     Use,
     language_of,
 )
@@ -34,10 +35,10 @@ from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import IN_WORKSPACE, NOTES, SYSTEM
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
-from evopolicygym.core.text import printable
+from evopolicygym.core.text import counted, printable
 from evopolicygym.records.conversation import ConversationStep, ToolCall
 from evopolicygym.records.reader import Problem, RunRecord, read_run
-from evopolicygym.records.transcripts import READERS, UNREADABLE, read_transcript
+from evopolicygym.records.transcripts import READERS, UNREADABLE, WITHOUT_MODEL, read_transcript
 
 COMMAND = ("command", "cmd", "script")
 PATH = ("file_path", "filePath", "path", "absolute_path", "target_file", "filename")
@@ -147,6 +148,7 @@ def _below(directory: Path, skipped: frozenset[str]) -> Iterator[Path]:
 OURS = (IN_WORKSPACE - {NOTES, SYSTEM}) | {"packages", "judge.env", "closed.json"}
 """Names at the top of a workspace that are laid there for an agent."""
 MOST_PATH = 4096
+NO_READER = "this agent has no reader"
 
 
 def gather(record: RunRecord) -> Material:
@@ -178,20 +180,26 @@ def _roots(record: RunRecord) -> Iterator[str]:
 
 
 def _transcript(record: RunRecord, history: ShellHistory) -> None:
-    agent, paths, notes = record.state.opened.agent.name, record.paths, history.material.notes
-    if agent not in READERS:
-        notes.append(f"no transcript was read: {UNREADABLE.get(agent, 'this agent has no reader')}")
+    """Follow a run's transcript, and note why it could not be read."""
+    agent, paths, material = record.state.opened.agent.name, record.paths, history.material
+    if agent in WITHOUT_MODEL:
+        material.transcript = TranscriptState.NONE
         return
     try:
-        found = read_transcript(agent, paths.transcript, paths.root)
+        found = read_transcript(agent, paths.transcript, paths.root) if agent in READERS else None
     except RecordError as error:
-        notes.append(f"no transcript was read: {printable(str(error))}")
+        material.note(f"no transcript was read: {printable(str(error))}")
         return
     if found is None:
-        notes.append(f"no transcript was read: the record holds none of {agent}")
+        why = f"the record holds none of {agent}" if agent in READERS else UNREADABLE.get(agent, NO_READER)
+        material.note(f"no transcript was read: {why}")
         return
     if found.unread:
-        notes.append(f"{found.unread} lines of the transcript are no events and were left out")
+        material.note(f"{found.unread} lines of the transcript are no events and were left out")
+    if found.steps:
+        material.transcript = TranscriptState.READ
+    else:
+        material.note("no transcript was read: none of its lines is an event")
     follow_transcript(found.steps, history, paths.transcript.relative_to(paths.root).as_posix())
 
 
@@ -236,8 +244,14 @@ class Conduct:
     """Number of shell commands that were read."""
     programs: int
     """Number of programs that were read, the policy's included."""
+    transcript: TranscriptState
     notes: tuple[str, ...] = ()
     """Notes on material that could not be read."""
+
+    @property
+    def is_audited(self) -> bool:
+        """Whether what the agent did is known; else no finding means nothing."""
+        return self.transcript is not TranscriptState.UNREAD
 
     @property
     def counts(self) -> Mapping[Grade, int]:
@@ -265,7 +279,7 @@ def audit_run(record: RunRecord, detectors: Mapping[str, Detector]) -> Conduct:
             notes.append(f"{len(distinct) - MOST_FINDINGS} more findings of {name} are left out")
         found += sorted(distinct, key=lambda finding: -finding.grade.rank)[:MOST_FINDINGS]
     ordered = sorted(found, key=lambda finding: -finding.grade.rank)
-    return Conduct(tuple(ordered), len(material.commands), len(material.programs), tuple(notes))
+    return Conduct(tuple(ordered), len(material.commands), len(material.programs), material.transcript, tuple(notes))
 
 
 def _distinct(findings: Iterable[ConductFinding]) -> list[ConductFinding]:
@@ -297,13 +311,36 @@ def audit_runs(
     return found, problems
 
 
+def conduct_notes(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> list[str]:
+    """Return notes for a ranking: which entries have serious findings, and of which runs nothing could be read."""
+    serious, unread = list[str](), list[str]()
+    for standing in board.standings:
+        conducts = [found[run.root][1] for run in standing.entry.runs if run.root in found]
+        counts = [count for conduct in conducts if (count := conduct.counts[Grade.SERIOUS])]
+        missing = sum(not conduct.is_audited for conduct in conducts)
+        if counts:
+            serious.append(
+                f"{standing.entry.shown} ({sum(counts)} in {len(counts)} of {counted(len(conducts), 'run')})"
+            )
+        if missing:
+            unread.append(f"{standing.entry.shown} ({missing} of {counted(len(conducts), 'run')})")
+    return [
+        *([f"Serious findings in what agents did: {'; '.join(serious)}."] if serious else []),
+        *([f"Could not be audited, as no conversation could be read: {'; '.join(unread)}."] if unread else []),
+    ]
+
+
 def conduct_table(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> Table:
-    """Return the findings by grade of each entry of a leaderboard that has runs which were audited."""
+    """Return the findings by grade of each entry of a leaderboard that has runs which were looked at.
+
+    A run whose transcript could not be read is counted apart: that nothing was found in it means nothing.
+    """
     rows: list[tuple[Cell, ...]] = []
     for standing in board.standings:
         conducts = [found[run.root][1] for run in standing.entry.runs if run.root in found]
         if conducts:
+            audited = sum(conduct.is_audited for conduct in conducts)
             counts = [sum(conduct.counts[grade] for conduct in conducts) for grade in GRAVEST_FIRST]
-            rows.append((standing.entry.shown, len(conducts), *counts))
-    names = ("entry", "runs audited", *(grade.value for grade in GRAVEST_FIRST))
+            rows.append((standing.entry.shown, audited, len(conducts) - audited, *counts))
+    names = ("entry", "runs audited", "runs not read", *(grade.value for grade in GRAVEST_FIRST))
     return table_of("What agents did: findings by grade", names, rows)

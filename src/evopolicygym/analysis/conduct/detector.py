@@ -184,6 +184,16 @@ class ToolUse:
     place: Place
 
 
+class TranscriptState(StrEnum):
+    """Whether an agent's transcript is a part of the material."""
+
+    READ = "read"
+    NONE = "none"
+    """There is nothing to read: an agent of this package that calls no model."""
+    UNREAD = "unread"
+    """It could not be read, or is missing: what the agent did is known from the files that it left alone."""
+
+
 @dataclass(slots=True)
 class Material:
     """The actions of an agent and the files that it left, as far as the record has them."""
@@ -195,6 +205,7 @@ class Material:
     """Data files of the policy project, by their paths in it: the beginnings of their texts."""
     roots: tuple[str, ...] = ("/workspace",)
     """The paths by which the agent knew the workspace."""
+    transcript: TranscriptState = TranscriptState.UNREAD
     notes: list[str] = field(default_factory=list)
     """Notes on material that could not be read, with the reason."""
     _known: set[tuple[str, str, str]] = field(default_factory=set)

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evopolicygym.analysis.ranking.comparability import TableFilter
+from evopolicygym.analysis.ranking.comparability import TableFilter, differences
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.text import shell_word
 from evopolicygym.records.rows import RunRow
 from evopolicygym.viewer.documents.suite import relabelled
 
@@ -14,9 +15,14 @@ FIRST, SECOND = "first", "second"
 
 
 def compare_bundle(
-    runs: tuple[Mapping[str, Any], Mapping[str, Any]], results: tuple[RunRow | None, RunRow | None]
+    runs: tuple[Mapping[str, Any], Mapping[str, Any]],
+    results: tuple[RunRow | None, RunRow | None],
+    places: tuple[str, str],
 ) -> dict[str, Any]:
-    """Return two runs in short and how their held-out returns differ; ``why`` tells where they can't be compared."""
+    """Return two runs in short and how their held-out returns differ; ``why`` tells where they can't be compared.
+
+    ``places`` are their directories as a command takes them.
+    """
     one, other = runs
     why = ""
     if one["task"] != other["task"]:
@@ -24,6 +30,7 @@ def compare_bundle(
     elif results[0] is None or results[1] is None:
         why = "A run is not finished yet; its held-out returns are known once it is."
     found = {"runs": [dict(one), dict(other)], "why": why, "difference": None, "pairs": [], "notes": []}
+    found["command"] = ""
     if why or results[0] is None or results[1] is None:
         return found
     table = score_table([relabelled(results[0], FIRST), relabelled(results[1], SECOND)], (), TableFilter(mix=True))
@@ -33,8 +40,10 @@ def compare_bundle(
         return {**found, "why": str(error)}
     task = pair.tasks[0]
     returns = [result.held_out_returns for result in results if result is not None]
+    is_mixed = bool(differences([result for result in results if result is not None], ()))
     return {
         **found,
+        "command": " ".join(["evopolicygym compare", *map(shell_word, places), *(["--mix"] if is_mixed else [])]),
         "difference": {
             "mean": task.difference,
             "interval": [task.interval.low, task.interval.high] if task.interval else None,

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
+from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run, load_detectors
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.results import result_of
 from evopolicygym.core.agent import MODEL_LOG
@@ -21,6 +22,7 @@ from evopolicygym.records.checked import look_at_run, open_run
 from evopolicygym.records.reader import RunRecord, is_secret_shared, read_run
 from evopolicygym.records.rows import RunRow
 from evopolicygym.version import __version__
+from evopolicygym.viewer.documents.audit import audit_bundle, run_audit_bundle
 from evopolicygym.viewer.documents.change import Files, change, source_bundle, starter_files, submission_files
 from evopolicygym.viewer.documents.compare import compare_bundle
 from evopolicygym.viewer.documents.edits import edits_bundle
@@ -31,7 +33,7 @@ from evopolicygym.viewer.documents.pictures import films_bundle, pictures_bundle
 from evopolicygym.viewer.documents.reading import below, film_named, find_episode, shown
 from evopolicygym.viewer.documents.run import ModelUse, model_uses, run_bundle
 from evopolicygym.viewer.documents.submission import submission_bundle
-from evopolicygym.viewer.documents.suite import runs_bundle, suite_bundle, task_bundle
+from evopolicygym.viewer.documents.suite import Groups, groups_of, runs_bundle, suite_bundle, task_bundle
 from evopolicygym.viewer.documents.transcript import Index, transcript_index, transcript_page
 
 MOST_BYTES = 48 << 20
@@ -42,8 +44,10 @@ MOST_INDEXES = 32
 MOST_FOLDERS = 2000
 """Most films that are checked for additions."""
 OWN_KINDS = ("edits", "submission", "change", "source")
+"""Documents of a submission."""
+SLOW_KINDS = ("run/audit", *(f"run/{kind}" for kind in OWN_KINDS))
 """Documents of a run whose making an agent's files can prolong: they hold up none but their like."""
-KINDS = ("pulse", "runs", "suite", "task", "experiment", "run", "compare", *OWN_KINDS)
+KINDS = ("pulse", "runs", "suite", "audit", "task", "experiment", "run", "compare", *SLOW_KINDS)
 """Kinds of documents by prefixes of their names; two of a kind are not created concurrently."""
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 
@@ -91,13 +95,15 @@ class Documents:
         self._uses: _Cache[tuple[ModelUse, ...]] = _Cache(MOST_RECORDS)
         self._overviews: dict[str, tuple[str, dict[str, Any] | str]] = {}
         self._results: dict[str, RunRow | None] = {}
+        self._groups: tuple[str, Groups] = ("", {})
+        self._conducts: dict[str, tuple[str, Conduct | str]] = {}
 
     def tag(self, name: str) -> str:
         """Return what a document's name and content go by, without making it; it changes whenever the record does."""
         words = name.split("/")
         places = [self.index.place(word) for word in self._runs_named(words)]
         stamp = " ".join(f"{place.stamp()} {_grown(place)} {_added(place)}" for place in places)
-        stamp = stamp or f"{self.index.stamp()} {self._added_to_a_task(words)}"
+        stamp = stamp or f"{self.index.stamp()} {self._added_to(words[0])}"
         if words[0] == "run" and words[2:3] == ["episode"]:
             film = self.film(words[1], words[3] if len(words) > 3 else "")  # noqa: PLR2004 - run, id, episode, name
             stamp += f" {film} {film.stat().st_mtime_ns if film else ''}"
@@ -148,17 +154,23 @@ class Documents:
     def _made(self, name: str) -> dict[str, Any]:
         match name.split("/"):
             case ["runs"]:
-                return runs_bundle(*self._all())
+                return runs_bundle(*self._all(), self._run_groups())
             case ["suite"]:
                 return self._suite(())
             case ["suite", beside]:
                 return self._suite(beside.split(","))
+            case ["audit"]:
+                return audit_bundle({place.id: self._conduct(place) for place, _ in self._finished()})
             case ["task", *words]:
                 task = "/".join(words)
-                return {**task_bundle(task, self._all()[0]), "films": films_bundle(self._filmed(task))}
+                return {
+                    **task_bundle(task, self._all()[0], self._run_groups()),
+                    "films": films_bundle(self._filmed(task)),
+                }
             case ["experiment", *words]:
                 identity = "/".join(words)
-                return {**experiment_bundle(identity, self._all()[0]), "is_shared": is_secret_shared(identity)}
+                found = experiment_bundle(identity, self._all()[0], self._run_groups(), self._results_by_id())
+                return {**found, "is_shared": is_secret_shared(identity)}
             case ["compare", one, other]:
                 return self._compare(one, other)
             case ["run", run, *words]:
@@ -173,6 +185,8 @@ class Documents:
                 return {"tag": self.tag(f"run/{place.id}")}
             case []:
                 return run_bundle(place, look_at_run(place.root), self._record(place), self._requests(place))
+            case ["audit"]:
+                return run_audit_bundle(self._conduct(place), self._record(place), self._index(place))
             case ["edits"]:
                 return edits_bundle(self._record(place))
             case ["episode", episode]:
@@ -234,8 +248,10 @@ class Documents:
                     continue  # it is listed among those that can't be read
                 yield one, record
 
-    def _added_to_a_task(self, words: Sequence[str]) -> str:
-        return " ".join(map(_added, self.index.places().values())) if words[0] == "task" else ""
+    def _added_to(self, kind: str) -> str:
+        """Return what changes a document about all runs, besides their records."""
+        adds = {"task": _added, "audit": _grown}.get(kind)
+        return " ".join(map(adds, self.index.places().values())) if adds else ""
 
     def _overview(self, place: RunPlace) -> dict[str, Any] | str:
         stamp = place.stamp()
@@ -259,12 +275,39 @@ class Documents:
         self._overview(place)
         return self._results.get(place.id)
 
+    def _finished(self) -> list[tuple[RunPlace, RunRow]]:
+        """Return the finished runs that tables have."""
+        places = self.index.places().values()
+        return [(place, result) for place in places if (result := self._result(place)) is not None]
+
+    def _results_by_id(self) -> dict[str, RunRow]:
+        return {place.id: result for place, result in self._finished()}
+
     def _suite(self, beside: Sequence[str]) -> dict[str, Any]:
-        tables = [shipped(name) for name in beside]
-        places = list(self.index.places().values())
-        results = [result for place in places if (result := self._result(place)) is not None]
-        ids: dict[Path, str] = {place.root: place.id for place in places}
-        return suite_bundle(results, ids, tables)
+        found = self._finished()
+        ids: dict[Path, str] = {place.root: place.id for place, _ in found}
+        return suite_bundle([result for _, result in found], ids, [shipped(name) for name in beside])
+
+    def _run_groups(self) -> Groups:
+        """Return the groups of all runs, kept as long as no run changes."""
+        stamp = self.index.stamp()
+        kept, groups = self._groups
+        if kept != stamp:
+            groups = groups_of(self._results_by_id(), self._all()[0])
+            self._groups = stamp, groups
+        return groups
+
+    def _conduct(self, place: RunPlace) -> Conduct | str:
+        """Return what an audit finds in a run, or why the run can't be audited; kept as long as the run is the same."""
+        stamp = f"{place.stamp()} {_grown(place)}"
+        kept = self._conducts.get(place.id)
+        if kept is None or kept[0] != stamp:
+            try:
+                kept = stamp, audit_run(read_run(place.root), load_detectors())
+            except (EvoPolicyGymError, OSError) as error:
+                kept = stamp, shown(str(error))
+            self._conducts[place.id] = kept
+        return kept[1]
 
     def _compare(self, name: str, other: str) -> dict[str, Any]:
         places = self.index.place(name), self.index.place(other)
@@ -274,7 +317,8 @@ class Documents:
             if isinstance(run, str):
                 raise RecordError(run)
             runs.append(run)
-        return compare_bundle((runs[0], runs[1]), (self._result(places[0]), self._result(places[1])))
+        given = places[0].given or places[0].shown, places[1].given or places[1].shown
+        return compare_bundle((runs[0], runs[1]), (self._result(places[0]), self._result(places[1])), given)
 
     def _record(self, place: RunPlace) -> RunRecord:
         return self._records.get(place.id, place.stamp(), lambda: read_run(place.root))
@@ -291,7 +335,8 @@ class Documents:
 def _kind(name: str) -> str:
     """Return the kind of a document of this name."""
     words = name.split("/")
-    return words[2] if words[0] == "run" and words[2:3] and words[2] in OWN_KINDS else words[0]
+    own = "/".join((words[0], *words[2:3]))
+    return own if own in SLOW_KINDS else words[0]
 
 
 def _added(place: RunPlace) -> str:

@@ -27,6 +27,7 @@ from evopolicygym.records.reader import DOCUMENT, JOURNAL, Problem, scan
 from evopolicygym.records.rows import RunRow
 from evopolicygym.records.tables import run_row
 from evopolicygym.specs.games import game_of
+from evopolicygym.viewer.documents.ending import ending
 from evopolicygym.viewer.documents.reading import shown
 
 SCAN_S = 1.0
@@ -126,6 +127,10 @@ class RunIndex:
             total.update(f"{place.id} {place.stamp()}\n".encode())
         return total.hexdigest()
 
+    def words(self) -> str:
+        """Return the directories that were asked for, as words of a command."""
+        return " ".join(shell_word(given) for _, given in self._below)
+
     def without_roots(self, text: str) -> str:
         """Return a text with no path to the directories that were asked for: only what lies below is named."""
         return without_directories(text, [path for places in self._below for path in places])
@@ -178,6 +183,7 @@ OVERVIEW = SUMMARY | {
     "standard_error": "score_standard_error",
     "success_rate": "success_rate",
     "submissions": "submissions",
+    "isolation": "isolation",
     "films": "films",
     "tokens": "tokens",
     "cost": "cost_usd",
@@ -220,6 +226,7 @@ def overview(place: RunPlace, run: CheckedRun) -> dict[str, Any]:
         "record": row.record.value,
         "unchecked": shown(row.unchecked or ""),
         "revealed": row.revealed,
+        "ended": ending(summary),
         "options": {name: _option_text(getattr(row, name)) for name in OPTIONS},
         "returns": list(row.held_out_returns),
         "curve": learning_curve(summary.submissions),

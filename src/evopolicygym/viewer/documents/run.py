@@ -20,6 +20,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_document import held_out_returns
 from evopolicygym.records.tables import run_row
+from evopolicygym.viewer.documents.ending import ending
 from evopolicygym.viewer.documents.overview import SUMMARY, RunPlace, columns_of, labels_of
 from evopolicygym.viewer.documents.reading import below, read_bytes, shown, within
 
@@ -131,6 +132,7 @@ def _beginning(place: RunPlace, checked: CheckedRun) -> dict[str, Any]:
         "record": row.record.value,
         "unchecked": shown(row.unchecked or ""),
         "versions": {shown(name): shown(version) for name, version in summary.fingerprint.versions.items()},
+        "ended": ending(summary),
         "activity": None if summary.is_finished else place.activity(),
         "task": {
             "name": shown(environment.name),

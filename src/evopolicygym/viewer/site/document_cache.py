@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +106,13 @@ class DocumentCache:
         self._pairs: Mapping[str, Sequence[str]] = {}
 
     def common(self, shipped: Sequence[str], follow: ProgressTracker = no_progress) -> SuiteDocuments:
-        """Return the list of runs, the leaderboard with each combination of shipped tables, and all tasks."""
+        """Return the list of runs, the leaderboards with shipped tables and without any, the audit, and all tasks."""
         listed = json.loads(self._documents.document("runs"))
         self._pairs = pairs(listed["runs"])
-        choices = chain.from_iterable(combinations(shipped, count) for count in range(len(shipped) + 1))
         names = [
             "runs",
-            *(suite_name(names) for names in choices),
+            *dict.fromkeys([suite_name(()), suite_name(shipped)]),
+            "audit",
             *(f"task/{task['name']}" for task in listed["tasks"]),
             *(f"experiment/{name}" for name in sorted({run["experiment"] for run in listed["runs"]} - {"", None})),
         ]
@@ -144,7 +144,12 @@ class DocumentCache:
 
     def _of_run(self, run: str, room: int, contents: _RunDocuments) -> Iterator[CachedDocument | CachedFilm]:
         until = self.tally.bytes + room
-        always = [f"run/{run}", f"run/{run}/edits", *(f"compare/{run}/{other}" for other in self._pairs.get(run, ()))]
+        always = [
+            f"run/{run}",
+            f"run/{run}/edits",
+            f"run/{run}/audit",
+            *(f"compare/{run}/{other}" for other in self._pairs.get(run, ())),
+        ]
         yield from self._include(always, None, contents)
         if f"run/{run}" in contents.problems:
             return

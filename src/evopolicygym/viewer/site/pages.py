@@ -54,7 +54,7 @@ class Pages:
     runs: Sequence[Path]
     """Runs, or directories with runs below."""
     beside: Sequence[str] = ()
-    """Names of shipped tables to show initially."""
+    """Names of shipped tables to show; they have the leaderboard with these tables and the one without any."""
     episodes: Episodes = Episodes.SELECTED
     most_bytes: int | None = None
     """None for the default."""
@@ -128,11 +128,12 @@ def _prepare_documents(
 ) -> tuple[DocumentCache, SuiteDocuments, Mapping[str, Any]]:
     """Return the cache, the documents of all runs, and the page's index of documents."""
     most_bytes = pages.most_bytes or usual_bytes
-    settings = settings_bundle(pages.beside)
-    cache = DocumentCache(Documents(RunIndex(pages.runs)), pages.episodes, most_bytes, films=films)
-    common = cache.common([table["name"] for table in settings["shipped"]], follow)
+    index = RunIndex(pages.runs)
+    settings = settings_bundle(pages.beside, are_kept=True)
+    cache = DocumentCache(Documents(index), pages.episodes, most_bytes, films=films)
+    common = cache.common(settings["beside"], follow)
     shown = {
-        "settings": {**settings, "report": list(pages.report)},
+        "settings": {**settings, "places": index.without_roots(index.words()), "report": list(pages.report)},
         "common": {document.name: document.address for document in common.documents},
         "problems": common.problems,
         "runs": common.runs,

@@ -20,8 +20,8 @@ class ServedViewer:
 
     def __init__(self, runs: Sequence[Path], port: int = 0, shipped: Sequence[str] = ()) -> None:
         """Start to serve runs with these shipped tables; the address is known on return."""
-        settings = settings_bundle(shipped)
         self.documents = Documents(RunIndex(runs))
+        settings = {**settings_bundle(shipped), "places": self.documents.index.words()}
         listening_socket = open_socket(port)
         self.access = Access()
         self._server = Server(application(self.documents, self.access, settings), "viewer")

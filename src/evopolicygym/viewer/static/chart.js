@@ -90,8 +90,22 @@ export function stairs(points, x, y, end) {
   return found;
 }
 
+// The powers of ten between two values as {at, text}, and 2 and 5 times each where there are few; text(value) names one.
+export function logTicks(low, high, text) {
+  const found = [];
+  const few = Math.log10(high / low) < 2.5;
+  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high * (1 + 1e-9); power += 1) {
+    for (const times of few ? [1, 2, 5] : [1]) {
+      const value = times * 10 ** power;
+      if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)) found.push({ at: Math.log10(value), text: text(value) });
+    }
+  }
+  return found;
+}
+
 // A chart that is drawn anew whenever its place changes its width; left may be a function of that. draw(frame) gets {x, y, left, right, top, bottom};
-// rows() gives its numbers to be downloaded.
+// rows() gives its numbers to be downloaded. x.ticks are {at, text} where they are not those of plain numbers;
+// x.whole has ticks at whole numbers alone, as of episodes.
 export function chart({ label, height = 280, x, y, left = 64, bottom = 44, top = 14, right = 18, draw, rows, yTicks = true, role = "img" }) {
   const holder = h("div", { class: "chart" });
   let width = 0;
@@ -122,10 +136,11 @@ function axes(frame, x, y, yTicks) {
     parts.append(s("line", { x1: frame.left, x2: frame.right, y1: place, y2: place, class: "grid" }));
     parts.append(s("text", { x: frame.left - 8, y: place + 4, "text-anchor": "end" }, plain(at)));
   }
-  for (const at of x.ticks ?? ticks(...x.domain, (frame.right - frame.left) / 90)) {
+  const whole = (value) => !x.whole || Number.isInteger(value);
+  for (const { at, text } of x.ticks ?? ticks(...x.domain, (frame.right - frame.left) / 90).filter(whole).map((value) => ({ at: value, text: plain(value) }))) {
     const place = frame.x(at);
     parts.append(s("line", { x1: place, x2: place, y1: frame.bottom, y2: frame.bottom + 4, class: "tick" }));
-    parts.append(s("text", { x: place, y: frame.bottom + 18, "text-anchor": "middle" }, plain(at)));
+    parts.append(s("text", { x: place, y: frame.bottom + 18, "text-anchor": "middle" }, text));
   }
   parts.append(s("line", { x1: frame.left, x2: frame.right, y1: frame.bottom, y2: frame.bottom, class: "base" }));
   parts.append(s("text", { x: (frame.left + frame.right) / 2, y: frame.height - 6, "text-anchor": "middle", class: "title" }, x.title));
@@ -139,11 +154,12 @@ function axes(frame, x, y, yTicks) {
 // A small interval drawn within a table's cell, on a scale that all rows share.
 export function intervalBar(value, interval, [low, high], label) {
   const width = 120;
-  const x = scale([low, high], [6, width - 6]);
+  const within = scale([low, high], [6, width - 6]);
+  const x = (at) => Math.max(2, Math.min(width - 2, within(at)));
   const parts = [s("line", { x1: 2, x2: width - 2, y1: 9, y2: 9, class: "grid" })];
   if (interval) {
     parts.push(s("line", { x1: x(interval[0]), x2: x(interval[1]), y1: 9, y2: 9, class: "whisker" }));
-    for (const end of interval) parts.push(s("line", { x1: x(end), x2: x(end), y1: 5, y2: 13, class: "whisker" }));
+    for (const end of interval.filter((at) => at >= low && at <= high)) parts.push(s("line", { x1: x(end), x2: x(end), y1: 5, y2: 13, class: "whisker" }));
   }
   if (finite(value) !== null) parts.push(mark(interval ? "circle" : "diamond", x(value), 9, 3.5, { class: interval ? "point" : "point open" }));
   return s("svg", { width, height: 18, viewBox: `0 0 ${width} 18`, role: "img", "aria-label": label, class: "inline" }, parts);

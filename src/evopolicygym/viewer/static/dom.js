@@ -72,11 +72,24 @@ export function short(value) {
 }
 
 export function money(value, isLowerBound = false) {
-  return finite(value) === null ? "–" : `${isLowerBound ? "≥ " : ""}$${number(value, value < 0.1 ? 3 : 2)}`;
+  const known = finite(value);
+  if (known === null) return "–";
+  const size = Math.abs(known);
+  return `${isLowerBound ? "≥ " : ""}$${number(known, size === 0 || size >= 0.1 ? 2 : Math.min(6, 1 - Math.floor(Math.log10(size))))}`;
 }
 
 export function percent(value) {
   return finite(value) === null ? "–" : `${Math.round(100 * value)} %`;
+}
+
+// A word of a command that people paste, as core/text.py has it: quoted where it must be, and no option.
+export function shellWord(text) {
+  const word = String(text).startsWith("-") ? `./${text}` : String(text);
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
+}
+
+export function plural(value, noun, nouns = `${noun}s`) {
+  return `${count(value)} ${value === 1 ? noun : nouns}`;
 }
 
 export function withError(mean, error) {
@@ -92,9 +105,21 @@ export function errorOf({ interval }) {
   return interval ? (interval[1] / 2 - interval[0] / 2) / 1.96 : null;
 }
 
-// A value with the digits that its interval leaves.
+// A value with the digits that its interval leaves; those of a share where there is none.
 export function measured(score) {
-  return number(finite(score?.value), undefined, score ? errorOf(score) : null);
+  return asMeasured(score?.value, score);
+}
+
+// The ends of a share's interval, in words.
+export function endsOf(score) {
+  return `${asMeasured(score.interval[0], score)} to ${asMeasured(score.interval[1], score)}`;
+}
+
+const NO_WIDTH = 1e-6; // an interval of less has none: all that was drawn agreed
+
+function asMeasured(value, score) {
+  const error = score ? errorOf(score) : null;
+  return number(finite(value), error > NO_WIDTH ? undefined : 2, error);
 }
 
 // A name as long as there is room for; the whole of it shows when it is pointed at.
@@ -132,7 +157,8 @@ export function nothing(what, ...todo) {
 
 const MORE_ROWS = 1000;
 
-// A table that can be sorted: columns are {name, title, value(row), cell(row), text?, down?}. Of more than so many rows
+// A table that can be sorted: columns are {name, title, value(row), cell(row), text?, down?, spare?}; a narrow
+// window has no spare ones. Of more than so many rows
 // the first are shown. How it is sorted is remembered by its caption.
 export function table(columns, rows, { caption, sort, onsort, mark, most = Infinity } = {}) {
   let by = recall(`sort/${caption}`) ?? sort;
@@ -145,7 +171,7 @@ export function table(columns, rows, { caption, sort, onsort, mark, most = Infin
   } }, `Show more of ${count(rows.length)} rows`);
   const heads = columns.map((column) => {
     const button = h("button", { type: "button", title: column.title, click: () => turn(column) }, column.name);
-    return h("th", { scope: "col", class: column.text ? "text" : null }, button);
+    return h("th", { scope: "col", class: classOf(column) }, button);
   });
   function turn(column) {
     const down = by?.name === column.name ? !by.down : !column.text && column.down !== false;
@@ -166,11 +192,15 @@ export function table(columns, rows, { caption, sort, onsort, mark, most = Infin
     });
     more.hidden = shown.length <= limit;
     put(body, shown.slice(0, limit).map((row) => h("tr", { class: mark?.(row) }, columns.map((own) =>
-      h("td", { class: own.text ? "text" : null }, own.cell ? own.cell(row) : own.value(row) ?? "–")))));
+      h("td", { class: classOf(own) }, own.cell ? own.cell(row) : own.value(row) ?? "–")))));
   }
   draw();
   return h("div", null, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", null, h("caption", { class: "unseen" }, caption), h("thead", null, h("tr", null, heads)), body)), more);
+}
+
+function classOf({ text, spare }) {
+  return [text ? "text" : null, spare ? "spare" : null].filter(Boolean).join(" ") || null;
 }
 
 function missing(value) {

@@ -16,7 +16,7 @@ export function lineage(run, choose, lines) {
   const height = (one) => finite(one.validation?.mean) ?? low;
   const drawing = chart({
     role: "group", label: `Lineage of ${run.submissions.length} submissions: validation mean against train episodes spent`, height: 260,
-    x: { domain: [0, run.budget], title: "train episodes spent" }, y: { domain: [low, high], title: "validation mean" },
+    x: { domain: [0, run.budget], title: "train episodes spent", whole: true }, y: { domain: [low, high], title: "validation mean" },
     rows: () => [["submission", "parent", "spent", "validation", "edit", "gain"], ...run.submissions.map((one) => [one.index, one.parent, one.spent, one.validation?.mean, one.edit, one.hit])],
     draw: (frame) => {
       const place = (index) => (index === -1 ? [frame.x(0), frame.y(root)] : [frame.x(run.submissions[index].spent), frame.y(height(run.submissions[index]))]);

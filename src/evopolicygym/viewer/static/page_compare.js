@@ -22,6 +22,7 @@ export async function comparePage(now) {
       h("h2", null, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(looks[place].shape, 0, 0, 5, { class: `dot${looks[place].second}` })), ` ${looks[place].name}  `, link(`#/run/${run.id}`, named(run.entry))),
       facts(fact("score", run.score === null ? "–" : plusMinus(run.score, run.standard_error)), fact("seed", run.seed ?? "–"), fact("submissions", run.submissions), fact("episodes", `${run.spent} / ${run.budget}`))))),
     comparison.why ? h("p", { class: "warning" }, comparison.why) : difference(comparison, looks),
+    comparison.command ? h("p", { class: "note" }, "The same in a terminal: ", h("code", null, comparison.command)) : null,
     comparison.notes?.length ? h("ul", { class: "notes" }, comparison.notes.map((note) => h("li", null, note))) : null,
     a.task === b.task && comparison.runs.some((run) => run.curve.length) ? section("Learning curves", "Best mean validation return so far.", curves(comparison.runs, looks)) : null,
     legend(looks.map((look, place) => ({ shape: look.shape, className: `dot c${look.colour}${look.second}`, line: `curve c${look.colour}${look.second}`, text: `${look.name}: ${comparison.runs[place].entry}, seed ${comparison.runs[place].seed}` }))));
@@ -52,7 +53,7 @@ function difference(comparison, looks) {
 
 function curves(runs, looks) {
   const values = runs.flatMap((run) => run.curve.map(([, value]) => value));
-  return chart({ label: "Learning curves of both", height: 260, x: { domain: [0, Math.max(...runs.map((run) => run.budget))], title: "train episodes spent" }, y: { domain: domain([...values, runs[0].random]), title: "best validation return" },
+  return chart({ label: "Learning curves of both", height: 260, x: { domain: [0, Math.max(...runs.map((run) => run.budget))], title: "train episodes spent", whole: true }, y: { domain: domain([...values, runs[0].random]), title: "best validation return" },
     rows: () => [["run", "entry", "seed", "episodes", "best validation"], ...runs.flatMap((run, place) => run.curve.map(([at, value]) => [looks[place].name, run.entry, run.seed, at, value]))],
     draw: (frame) => [anchorLine(frame, runs[0].random), ...runs.map((run, place) => s("g", { class: `c${looks[place].colour}` }, path(stairs(run.curve, frame.x, frame.y, 0), { class: `curve${looks[place].second}` }), run.curve.map(([at, value]) => mark(looks[place].shape, frame.x(at), frame.y(value), 3.4, { class: `dot${looks[place].second}` }))))] });
 }

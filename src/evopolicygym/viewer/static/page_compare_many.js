@@ -1,13 +1,14 @@
 // Any number of runs or of entries: their curves on one axis for each task, their scores, and what lies between them.
 
-import { h, link, named, table, number, measured, plusMinus, count, errorOf, section, finite } from "./dom.js";
+import { h, link, named, table, number, measured, plusMinus, count, endsOf, errorOf, section, finite, shellWord } from "./dom.js";
 import { load } from "./data.js";
-import { entryAddress, leaderboardOf } from "./page_entry.js";
-import { stateOf } from "./page_suite.js";
+import { entryAddress, leaderboardsOf } from "./page_entry.js";
+import { captionOf, stateOf } from "./page_suite.js";
 import { curves } from "./page_task.js";
 
 const MOST_CURVES = 12; // curves that are drawn on one axis
 const MOST_TASKS = 24;
+const MOST_COMMANDS = 8; // commands that are printed
 const MOST_PAIRS = 32; // runs whose difference to the first is asked for
 
 export async function compareRunsPage({ words: ids, look }) {
@@ -35,28 +36,43 @@ export async function compareRunsPage({ words: ids, look }) {
 export async function compareEntriesPage({ asked, settings, look }) {
   const names = [...new Set(asked.getAll("entry"))];
   const { runs: all } = await load("runs");
-  let board = await leaderboardOf(settings);
-  if (names.some((name) => !board.entries.some((entry) => entry.entry === name))) board = await leaderboardOf(settings, (settings.shipped ?? []).map((shipped) => shipped.name));
-  const entries = names.map((name) => board.entries.find((entry) => entry.entry === name)).filter(Boolean);
-  const cellOf = (entry, task) => (Object.hasOwn(entry.tasks, task.name) ? entry.tasks[task.name] : null);
-  const tasks = board.tasks.filter((task) => entries.some((entry) => cellOf(entry, task)));
-  const missing = names.length - entries.length;
+  const boards = await leaderboardsOf(names, settings);
+  const missing = names.filter((name) => !boards.own.some((board) => board.entries.some((entry) => entry.entry === name))).length;
   const element = h("div", null,
     h("div", { class: "head" }, h("div", null, h("h1", null, `${count(names.length)} entries`), h("p", { class: "lead" }, names.map((name, place) => [place ? ", " : null, link(entryAddress(name), named(name))])))),
     missing ? h("p", { class: "warning" }, `${count(missing)} of them ${missing === 1 ? "is" : "are"} not on the leaderboard.`) : null,
+    boards.own.map((board) => besideEachOther(names, board, boards.all.length > 1)),
+    h("div", null, h("p", { class: "note" }, "Whether two entries differ, with intervals paired by case:"), h("ul", { class: "commands" }, commandsOf(names, boards.own, settings).map((command) => h("li", null, h("code", null, command))))),
+    await overlaid(all.filter((run) => names.includes(run.entry)), look));
+  return { title: `${names.length} entries`, element, crumbs: [[null, "Compare"]] };
+}
+
+// The entries' scores among the runs of a group, in all and task by task.
+function besideEachOther(names, board, isOneOfSeveral) {
+  const entries = names.map((name) => board.entries.find((entry) => entry.entry === name)).filter(Boolean);
+  const cellOf = (entry, task) => (Object.hasOwn(entry.tasks, task.name) ? entry.tasks[task.name] : null);
+  const tasks = board.tasks.filter((task) => entries.some((entry) => cellOf(entry, task)));
+  return [
+    isOneOfSeveral ? h("h2", { class: "group" }, board.title) : null,
     section("In all", "With 95 % intervals.", table([
       { name: "entry", text: true, value: (e) => e.entry, cell: (e) => link(entryAddress(e.entry), named(e.entry)) },
       { name: "rank score", value: (e) => finite(e.rank_score?.value), cell: (e) => withInterval(e.rank_score) },
       { name: "normalised", value: (e) => finite(e.normalised?.value), cell: (e) => withInterval(e.normalised) },
       { name: "tasks", value: (e) => e.coverage.tasks }, { name: "wins", value: (e) => e.wins },
-    ], entries, { caption: "Entries" })),
+    ], entries, { caption: captionOf("Entries", board) })),
     section("Task by task", "Mean held-out return ± its standard error.", table([
       { name: "task", text: true, value: (task) => task.name, cell: (task) => link(`#/task/${encodeURIComponent(task.name)}`, named(task.name)) },
       ...entries.map((entry) => ({ name: entry.entry, value: (task) => finite(cellOf(entry, task)?.mean), cell: (task) => (finite(cellOf(entry, task)?.mean) === null ? "–" : plusMinus(cellOf(entry, task).mean, cellOf(entry, task).standard_error)) })),
-    ], tasks, { caption: "Tasks" })),
-    h("p", { class: "note" }, "Whether two entries differ, with intervals paired by case: ", h("code", null, "evopolicygym compare")),
-    await overlaid(all.filter((run) => names.includes(run.entry)), look));
-  return { title: `${names.length} entries`, element, crumbs: [[null, "Compare"]] };
+    ], tasks, { caption: captionOf("Tasks", board) }))];
+}
+
+// The commands that compare the first entry with each other one, with the tables that an entry comes from.
+function commandsOf(names, boards, settings) {
+  const sources = new Map(boards.flatMap((board) => board.entries).map((entry) => [entry.entry, entry.source]));
+  const tables = (settings.shipped ?? []).filter((table) => names.some((name) => sources.get(name) === table.source));
+  const beside = tables.length ? ` --with ${shellWord(tables.map((table) => table.name).join())}` : "";
+  const places = settings.places ? ` ${settings.places}` : "";
+  return names.slice(1, MOST_COMMANDS + 1).map((name) => `evopolicygym compare ${shellWord(names[0])} ${shellWord(name)}${places}${beside}`);
 }
 
 // A pair is known by its runs in the order of their ids; turned round, what it tells changes its sign.
@@ -76,8 +92,8 @@ function differenceCell({ run, pair }, first) {
 
 function withInterval(score, isBare) {
   if (!score) return "–";
-  const ends = score.interval ? h("span", { class: "soft" }, ` (${number(score.interval[0], undefined, errorOf(score))} to ${number(score.interval[1], undefined, errorOf(score))})`) : null;
-  return isBare ? ends : [measured(score), ends];
+  if (isBare) return score.interval ? h("span", { class: "soft" }, ` (${number(score.interval[0], undefined, errorOf(score))} to ${number(score.interval[1], undefined, errorOf(score))})`) : null;
+  return [measured(score), score.interval ? h("span", { class: "soft" }, ` (${endsOf(score)})`) : null];
 }
 
 async function overlaid(runs, look) {

@@ -1,10 +1,12 @@
 // A run: its evolution on a time line of episodes spent, and what one submission changed and heard.
 
-import { h, s, link, named, number, withError, count, short, money, duration, moment, facts, fact, finite, nothing } from "./dom.js";
+import { findingsOf, seriousIn } from "./audit.js";
+import { h, s, link, named, number, plural, withError, count, short, money, duration, moment, facts, fact, finite, nothing } from "./dom.js";
 import { load, follow } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend, quiet } from "./chart.js";
 import { EDITS, lineage } from "./lineage.js";
 import { entryAddress, experimentAddress, tagAddress } from "./page_entry.js";
+import { FAULTS } from "./page_suite.js";
 import { readdress } from "./memory.js";
 import { region } from "./region.js";
 import { TABS, submissionPanel, edited, gained } from "./submission.js";
@@ -16,7 +18,9 @@ export async function runPage(now) {
   const state = { at: 0, tab: TABS[0] };
   let line = null; // the time line, in which the chosen submission is marked
   const panel = submissionPanel((tab) => choose(state.at, tab));
-  const head = region(heading);
+  const head = region(([shown, found]) => heading(shown, found));
+  let audit = null; // what an audit found; it comes after the rest
+  const conduct = region(([found]) => (found === null ? null : findingsOf(run, found)));
   const pictures = region((shown) => {
     line = shown.submissions.length ? timeline(shown, choose) : null;
     return line ? [line, marksLegend(shown), shown.submissions.some((one) => finite(one.parent) !== null) ? lineage(shown, choose, summary) : null] : null;
@@ -51,7 +55,8 @@ export async function runPage(now) {
     line?.select(state.at);
   }
   function draw() {
-    head.show(run);
+    head.show([run, audit]);
+    conduct.show([audit]);
     pictures.show(run);
     list.show(run.submissions);
     split.hidden = !run.submissions.length;
@@ -62,6 +67,12 @@ export async function runPage(now) {
     const { edits } = await load(`run/${id}/edits`).catch(() => ({ edits: [] }));
     edits.forEach((edit, place) => Object.assign(found.submissions[place] ?? {}, edit));
     return found;
+  }
+  async function withAudit() {
+    const found = await load(`run/${id}/audit`).catch(() => false);
+    if (left) return;
+    audit = found;
+    draw();
   }
   read(now);
   draw();
@@ -74,15 +85,16 @@ export async function runPage(now) {
       if (first) read({ words: [] });
       draw();
       if (run.submissions.length) panel.refresh(run, state);
-      if (run.stage === "finished") end();
+      if (run.stage === "finished") { end(); withAudit(); }
     });
   }
   const bests = () => run.submissions.filter((one) => one.new_best).map((one) => one.index);
   return {
-    title: `${run.entry} on ${run.task.name}`, element: h("div", null, head.element, pictures.element, split), crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [null, run.run_id]],
+    title: `${run.entry} on ${run.task.name}`, element: h("div", null, head.element, pictures.element, split, conduct.element), crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [null, run.run_id]],
     ready: async () => {
       marked();
       if (run.submissions.length) await panel.show(run, state);
+      if (run.stage === "finished") withAudit();
       withEdits(structuredClone(run)).then((found) => {
         if (left || found.submissions.length < run.submissions.length) return;
         run = found;
@@ -105,7 +117,7 @@ export async function runPage(now) {
 
 const PLAYED = { open: "being played", closed: "validation is played", selected: "held-out is played" };
 
-function heading(run) {
+function heading(run, audit) {
   const live = run.stage !== "finished";
   const usages = run.turns.map((turn) => turn.usage);
   const sum = (name) => (usages.some((one) => name in one) ? usages.reduce((total, one) => total + (finite(one[name]) ?? 0), 0) : null);
@@ -115,7 +127,9 @@ function heading(run) {
       h("div", null, h("h1", null, link(entryAddress(run.entry), named(run.entry)), h("span", { class: "on" }, " on "), link(`#/task/${encodeURIComponent(run.task.name)}`, named(run.task.name))),
         h("div", { class: "lead" }, live && run.activity.is_played ? h("span", { class: "tag live" }, PLAYED[run.stage]) : live ? h("span", { class: "tag bad" }, "interrupted") : null, ...objective(run.task.objective)),
         run.name || run.note || run.tags.length ? h("p", { class: "labels" }, run.name ? h("strong", null, run.name) : null, run.tags.map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag)), run.note ? ` ${run.note}` : null) : null),
-      run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean, undefined, run.score.standard_error)), h("div", { class: "soft" }, `± ${number(run.score.standard_error, undefined, run.score.standard_error)} over ${run.score.returns.length} held-out cases`)) : null),
+      run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean, undefined, run.score.standard_error)), h("div", { class: "soft" }, `± ${number(run.score.standard_error, undefined, run.score.standard_error)} over ${plural(run.score.returns.length, "held-out case")}`)) : null),
+    run.ended ? h("p", { class: ended(run.ended) }, run.ended.what, run.ended.why ? h("span", { class: "why" }, ` ${run.ended.why}`) : null) : null,
+    seriousIn(audit),
     facts(
       run.selected === null ? null : fact("selected at", link(`#/run/${run.id}/${run.selected}`, `submission ${run.selected}`)),
       run.selected === null || run.first_reached === run.selected ? null : fact("first reached at", link(`#/run/${run.id}/${run.first_reached}`, `submission ${run.first_reached}`)),
@@ -129,13 +143,18 @@ function heading(run) {
       fact("record", h("span", { title: run.unchecked, class: run.record === "does not verify" ? "tag bad" : "" }, run.record)),
       fact("began", moment(run.opened_at)),
       live ? fact("last activity", moment(run.activity.last_activity)) : null,
-      run.finished_at ? fact("took", duration((new Date(run.finished_at) - new Date(run.opened_at)) / 1000)) : null,
-      run.status === "no_ok_submit" ? fact("outcome", "no submission could be scored") : null),
+      run.finished_at ? fact("took", duration((new Date(run.finished_at) - new Date(run.opened_at)) / 1000)) : null),
     run.record === "does not verify" ? h("p", { class: "note" }, `This record does not verify, and no table counts it: ${run.unchecked}`) : null,
     live && !run.activity.is_played ? interrupted(run) : null,
     run.submissions.length ? null : nothing(live && run.activity.is_played ? "Nothing has been submitted yet." : "Nothing was submitted.", live && run.activity.is_played ? "This page follows the run: the first submission shows here when it is charged." : ""),
     agentEnds(run),
   ];
+}
+
+// A run that did not end by its budget is marked; more so where it was not the agent's choice.
+function ended({ by, unspent }) {
+  if (by === "budget") return "ended";
+  return `ended ${unspent && FAULTS.has(by) ? "bad" : "early"}`;
 }
 
 // Why no process plays a run that isn't finished, and what continues it.
@@ -175,18 +194,19 @@ function row(one, choose) {
 function timeline(run, choose) {
   const returns = run.submissions.flatMap((one) => one.episodes.map((episode) => episode?.return));
   const validation = run.submissions.flatMap((one) => (one.validation ? [one.validation.mean, one.validation.mean - one.validation.standard_error, one.validation.mean + one.validation.standard_error] : []));
+  const scored = run.score ? [run.score.mean, run.score.mean - run.score.standard_error, run.score.mean + run.score.standard_error] : [];
   const trains = run.submissions.filter((one) => !one.episodes.length).map((one) => one.train);
   const bests = run.submissions.filter((one) => finite(one.best) !== null).map((one) => [one.spent, one.best]);
   const places = new Map();
   let band = null;
   const drawn = chart({
     label: `Returns of ${run.submissions.length} submissions against train episodes spent`, height: 340, bottom: 72,
-    x: { domain: [0, run.budget], title: "" }, y: { domain: domain([...returns, ...validation, ...trains, run.score?.mean, run.task.random]), title: "return" },
+    x: { domain: [0, run.budget], title: "", whole: true }, y: { domain: domain([...returns, ...validation, ...trains, ...scored, run.task.random]), title: "return" },
     rows: () => [["submission", "from", "spent", "status", "train", "validation", "standard error", "best", "edit", "selected"],
       ...run.submissions.map((one) => [one.index, one.from, one.spent, one.status, one.train, one.validation?.mean, one.validation?.standard_error, one.best, one.edit, one.selected])],
     draw: (frame) => {
       places.clear();
-      band = s("rect", { y: frame.top, height: frame.bottom - frame.top + 44, x: 0, width: 0, class: "band" });
+      band = s("rect", { y: frame.top, height: frame.bottom - frame.top, x: 0, width: 0, class: "band" });
       const parts = [band];
       if (finite(run.task.random) !== null) parts.push(tell(s("line", { x1: frame.left, x2: frame.right, y1: frame.y(run.task.random), y2: frame.y(run.task.random), class: "anchor" }), [`uniform random ${number(run.task.random)}`]));
       if (finite(run.score?.mean) !== null && finite(run.score.standard_error) !== null) {

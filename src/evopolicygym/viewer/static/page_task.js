@@ -1,9 +1,9 @@
 // A task: the learning curves of all entries on one axis, and their held-out returns.
 
-import { h, s, table, number, section, facts, fact, finite, count } from "./dom.js";
+import { h, s, table, number, plural, section, facts, fact, finite } from "./dom.js";
 import { load, follow } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend } from "./chart.js";
-import { runColumns } from "./page_entry.js";
+import { groupedName, runColumns } from "./page_entry.js";
 import { region } from "./region.js";
 import { sideBySide } from "./side_by_side.js";
 
@@ -27,12 +27,14 @@ export async function taskPage({ words: [name], look }) {
 
 function parts(task, look) {
   const runs = task.entries.flatMap((one) => one.runs);
-  const shapes = task.entries.map(({ entry }) => ({ shape: look(entry).shape, className: `dot c${look(entry).colour}`, line: `curve c${look(entry).colour}`, text: entry }));
-  const repeated = task.entries.some((one) => curvesOf(one).length > 1);
+  const shapes = task.entries.map((one) => ({ shape: look(one.entry).shape, className: `dot c${look(one.entry).colour}${secondOf(task, one)}`, line: `curve c${look(one.entry).colour}${secondOf(task, one)}`, text: groupedName(one) }));
+  const repeated = task.entries.some((one) => meanOf(one).length);
+  const entries = new Set(task.entries.map((one) => one.entry)).size, groups = new Set(task.entries.map((one) => one.group)).size;
   return [
-    h("div", { class: "head" }, h("div", null, h("h1", null, task.name), h("p", { class: "lead" }, `${task.family}, ${task.kind}; ${count(runs.length)} ${runs.length === 1 ? "run" : "runs"} of ${count(task.entries.length)} ${task.entries.length === 1 ? "entry" : "entries"}`)),
+    h("div", { class: "head" }, h("div", null, h("h1", null, task.name), h("p", { class: "lead" }, `${task.family}, ${task.kind}; ${plural(runs.length, "run")} of ${plural(entries, "entry", "entries")}`)),
       facts(task.random === null ? null : fact("uniform random", number(task.random)), task.idle === null ? null : fact("idle action", number(task.idle)),
         task.published.length ? fact("best published", number(Math.max(...task.published.map((one) => one.score)))) : null)),
+    groups > 1 ? h("p", { class: "warning" }, "These runs are of several groups that may not be compared: only runs of one group are repeats of an entry.") : null,
     task.commitments > 1 ? h("p", { class: "warning" }, "These runs were played on different cases: differences between them are not the agents’ alone.") : null,
     ...(task.published_elsewhere ?? []).map((note) => h("p", { class: "soft" }, note)),
     legend([...shapes, ...(task.random === null ? [] : [{ line: "anchor", text: "uniform random" }])]),
@@ -43,27 +45,36 @@ function parts(task, look) {
 
 const curvesOf = (one) => one.runs.filter((run) => run.curve.length);
 
+// Runs that are in no group yet are repeats of nothing.
+const meanOf = (one) => (one.group === null ? [] : meanCurve(curvesOf(one).map((run) => run.curve)));
+
+// What an entry looks like besides its colour and shape: its second group, and further ones, are dashed and hollow.
+function secondOf(task, one) {
+  return task.entries.find((other) => other.entry === one.entry) === one ? "" : " second";
+}
+
 export function curves(task, look) {
   const all = task.entries.flatMap((one) => one.runs.flatMap((run) => run.curve.map(([, value]) => value)));
   if (!all.length) return h("p", { class: "soft" }, "No run has validated a checkpoint yet; that happens once its budget is spent.");
-  const means = new Map(task.entries.map((one) => [one.entry, meanCurve(curvesOf(one).map((run) => run.curve))]));
-  return chart({ role: "group", label: `Learning curves on ${task.name}`, height: 320, x: { domain: [0, task.budget], title: "train episodes spent" }, y: { domain: domain([...all, task.random]), title: "best validation return" },
-    rows: () => [["entry", "run", "seed", "episodes", "best validation"], ...task.entries.flatMap((one) => one.runs.flatMap((run) => run.curve.map(([at, value]) => [one.entry, run.id, run.seed, at, value])))],
+  const means = new Map(task.entries.map((one) => [one, meanOf(one)]));
+  const ends = [...means.values()].flatMap((mean) => mean.flatMap(([, value, error]) => [value - error, value + error]));
+  return chart({ role: "group", label: `Learning curves on ${task.name}`, height: 320, x: { domain: [0, task.budget], title: "train episodes spent", whole: true }, y: { domain: domain([...all, ...ends, task.random]), title: "best validation return" },
+    rows: () => [["entry", "group", "run", "seed", "episodes", "best validation"], ...task.entries.flatMap((one) => one.runs.flatMap((run) => run.curve.map(([at, value]) => [one.entry, one.group, run.id, run.seed, at, value])))],
     draw: (frame) => [anchorLine(frame, task.random), ...task.entries.flatMap((one) => {
-      const own = look(one.entry), mean = means.get(one.entry);
+      const own = look(one.entry), mean = means.get(one), second = secondOf(task, one);
       const class_ = `c${own.colour}`;
       return [
         mean.length ? s("g", { class: class_ }, bandOf(mean, frame)) : null,
         ...curvesOf(one).map((run) => {
           const last = run.curve.at(-1);
           const line = s("g", { class: `${class_}${mean.length ? " thin" : ""}` },
-            path(stairs(run.curve, frame.x, frame.y, 0), { class: "curve" }), path(stairs(run.curve, frame.x, frame.y, 0), { class: "hit" }),
-            mean.length ? null : run.curve.slice(0, -1).map(([at, value]) => mark(own.shape, frame.x(at), frame.y(value), 3, { class: "dot" })),
-            mark(own.shape, frame.x(last[0]), frame.y(last[1]), mean.length ? 3 : 4.5, { class: "dot" }));
-          return s("a", { href: `#/run/${run.id}`, "aria-label": `${one.entry}, seed ${run.seed}` }, tell(line, [one.entry, `seed ${run.seed}`, `best validation ${number(last[1])}`]));
+            path(stairs(run.curve, frame.x, frame.y, 0), { class: `curve${second}` }), path(stairs(run.curve, frame.x, frame.y, 0), { class: "hit" }),
+            mean.length ? null : run.curve.slice(0, -1).map(([at, value]) => mark(own.shape, frame.x(at), frame.y(value), 3, { class: `dot${second}` })),
+            mark(own.shape, frame.x(last[0]), frame.y(last[1]), mean.length ? 3 : 4.5, { class: `dot${second}` }));
+          return s("a", { href: `#/run/${run.id}`, "aria-label": `${groupedName(one)}, seed ${run.seed}` }, tell(line, [groupedName(one), `seed ${run.seed}`, `best validation ${number(last[1])}`]));
         }),
-        mean.length ? s("g", { class: class_ }, path(stairs(mean.map(([at, value]) => [at, value]), frame.x, frame.y, 0), { class: "curve average" }),
-          mark(own.shape, frame.x(mean.at(-1)[0]), frame.y(mean.at(-1)[1]), 5, { class: "dot" })) : null,
+        mean.length ? s("g", { class: class_ }, path(stairs(mean.map(([at, value]) => [at, value]), frame.x, frame.y, 0), { class: `curve average${second}` }),
+          mark(own.shape, frame.x(mean.at(-1)[0]), frame.y(mean.at(-1)[1]), 5, { class: `dot${second}` })) : null,
       ];
     })] });
 }
@@ -94,24 +105,24 @@ export function anchorLine(frame, value) {
 const LABEL = 190, SHORTEST = 460;
 
 function distribution(task, look) {
-  const runs = task.entries.flatMap((one) => one.runs.filter((run) => run.returns.length).map((run) => ({ run, entry: one.entry })));
+  const runs = task.entries.flatMap((one) => one.runs.filter((run) => run.returns.length).map((run) => ({ run, entry: one.entry, name: groupedName(one) })));
   if (!runs.length) return h("p", { class: "soft" }, "No run has been scored yet.");
   const line = 26, height = runs.length * line + 66;
   return chart({ role: "group", label: `Held-out returns on ${task.name}`, height, left: (width) => (width < SHORTEST ? 92 : LABEL), top: 8, yTicks: false, x: { domain: domain([...runs.flatMap(({ run }) => run.returns), task.random]), title: "held-out return" }, y: { domain: [runs.length, 0], title: "" },
     rows: () => [["entry", "run", "seed", "case", "return"], ...runs.flatMap(({ run, entry }) => run.returns.map((value, at) => [entry, run.id, run.seed, at, value]))],
     draw: (frame) => [
       finite(task.random) === null ? null : s("line", { x1: frame.x(task.random), x2: frame.x(task.random), y1: frame.top, y2: frame.bottom, class: "anchor" }),
-      ...runs.map(({ run, entry }, place) => {
+      ...runs.map(({ run, entry, name }, place) => {
         const own = look(entry);
         const y = frame.top + (place + 0.5) * line;
-        const text = `${entry} ${run.seed}`, label = shortened(text, (frame.left - 12) / 6.6);
+        const text = name === entry ? `${entry} ${run.seed}` : `${name}, ${run.seed}`, label = shortened(text, (frame.left - 12) / 6.6);
         const group = s("g", { class: `c${own.colour}` },
           s("text", { x: frame.left - 10, y: y + 4, "text-anchor": "end", class: "rowlabel" }, label),
           run.returns.map((value, at) => (finite(value) === null ? null : mark(own.shape, frame.x(value), y + ((at * 7) % 9) - 4, 2.6, { class: "dot faint" }))),
           finite(run.score) === null ? null : [
             finite(run.standard_error) === null ? null : s("line", { x1: frame.x(run.score - run.standard_error), x2: frame.x(run.score + run.standard_error), y1: y, y2: y, class: "whisker own" }),
             s("line", { x1: frame.x(run.score), x2: frame.x(run.score), y1: y - 10, y2: y + 10, class: "mean" })]);
-        return s("a", { href: `#/run/${run.id}`, "aria-label": label === text ? text : `${label}, ${text}` }, tell(group, [entry, `seed ${run.seed}, ${run.returns.length} cases`, `mean ${number(run.score, undefined, run.standard_error)} ± ${number(run.standard_error, undefined, run.standard_error)}`]));
+        return s("a", { href: `#/run/${run.id}`, "aria-label": label === text ? text : `${label}, ${text}` }, tell(group, [name, `seed ${run.seed}, ${plural(run.returns.length, "case")}`, `mean ${number(run.score, undefined, run.standard_error)} ± ${number(run.standard_error, undefined, run.standard_error)}`]));
       })] });
 }
 
