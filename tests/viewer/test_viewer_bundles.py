@@ -108,7 +108,7 @@ def test_an_experiment_of_two_entries(tmp_path: Path) -> None:
     assert bundle["cells"][0]["standard_error"] == leaderboard_cell.standard_error > 0.0
     assert bundle["options"]["differing"] == {"effort": [("none", 2), ("high", 1)]}
     assert bundle["options"]["shared"]["budget"] == str(short["budget"])
-    assert bundle["options"]["shared"]["allowance"] == "none"
+    assert bundle["options"]["shared"]["limits"] == "none"
     with pytest.raises(UsageError):
         experiment_bundle("", [short | {"experiment": ""}], groups, results)
 
@@ -339,7 +339,9 @@ def test_use_between_submissions() -> None:
     """What a model used counts for the submission that came next; without a log nothing is said."""
     uses = [ModelUse("t1", 10, 0.5, 1), ModelUse("t3", 5, None, 2), ModelUse("t5", 100, 1.0, 3)]
 
-    assert uses_between(uses, "t1", "t4") == {"requests": 1, "tokens": 5, "cost": None, "seconds": 2}
+    assert uses_between(uses, "t1", "t4") == {
+        "requests": 1, "tokens": 5, "cost": None, "cost_is_lower_bound": False, "seconds": 2,
+    }  # fmt: skip
     assert uses_between([], "", "t9") is None
 
 

@@ -15,7 +15,7 @@ from evopolicygym.analysis.published.score_tables import PublishedTable
 from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates
 from evopolicygym.analysis.ranking.comparability import TableFilter, distinct_runs
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
-from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
+from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table, score_tables
 from evopolicygym.analysis.results import Results
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.task import TaskKind
@@ -124,5 +124,5 @@ def find(
                 Problem(result.root, f"in the leaderboard, but in no diagnostic and no audit: {printable(str(error))}")
             )
         runs.append(RunFindings(result, measured))
-    played = score_table(results.runs, (), choice) if shipped and results.runs else table
+    played = next(iter(score_tables(results.runs, (), choice).values())) if shipped and results.runs else table
     return Findings(table, board, tuple(runs), tuple(problems), conduct, played)

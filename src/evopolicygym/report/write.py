@@ -22,6 +22,7 @@ from evopolicygym.core.cases import PROTOCOL_VERSION
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.text import printable, without_directories
+from evopolicygym.records.reader import Problem
 from evopolicygym.report.contents import (
     FIGURES,
     MARK,
@@ -132,9 +133,9 @@ def write_report(
         ))
         for index, group in enumerate(groups)
     ]  # fmt: skip
-    report_groups = list(_with_surroundings(report_groups, shipped))
-    prepare_output_dir(directory, old)
     local = partial(without_directories, directories=results.places)
+    report_groups = [_localised(group, local) for group in _with_surroundings(report_groups, shipped)]
+    prepare_output_dir(directory, old)
     jobs: list[Callable[[], Part | None]] = []
     for group in report_groups:
         jobs += [partial(_write_table, directory, name, table, group, local) for name, table in parts.tables.items()]
@@ -149,6 +150,13 @@ def write_report(
     write_index(directory, contents)
     (directory / MARK).write_text(format_report_json(contents), encoding="utf-8")
     return contents
+
+
+def _localised(group: ReportGroup, local: Callable[[str], str]) -> ReportGroup:
+    """Return a group whose problems name no directory of this machine, before tables escape characters of paths."""
+    found = group.findings.problems
+    problems = tuple(Problem(Path(local(str(problem.root))), local(problem.reason)) for problem in found)
+    return replace(group, findings=replace(group.findings, problems=problems))
 
 
 def _with_surroundings(groups: Sequence[ReportGroup], shipped: PublishedData) -> Iterator[ReportGroup]:
