@@ -19,7 +19,7 @@ EXTRAS := core16,agents,data,figures,inspect,mcp,viewer,dev
 # Where npm packages are installed for tests.
 TOOLS := .tools
 
-.PHONY: docs site release-check help install run test test-root test-loaded test-all test-tools mutants mutants-random trackers test-trackers check fix coverage bench \
+.PHONY: docs numbers site release-check help install run test test-root test-loaded test-all test-tools mutants mutants-random trackers test-trackers check fix coverage bench \
 	anchors axe tools harbor test-harbor packs test-packs clean
 
 help: ## List these targets
@@ -66,6 +66,7 @@ test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run all tests, with 
 	$(MAKE) trackers test-trackers
 	$(MAKE) packs test-packs
 	$(MAKE) site release-check
+	$(MAKE) numbers OPTIONS=--all
 	$(MAKE) test-loaded
 	$(MAKE) mutants mutants-random
 
@@ -78,6 +79,9 @@ mutants-random: $(VENV)/.installed-dev ## Plant slips generated from the code; p
 fix: $(VENV)/.installed-dev ## Fix lint and formatting
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+numbers: $(VENV)/.installed-dev ## Run the commands of the numbers in docs/measure and print which differ (PAGE=FILE; OPTIONS=--all: hours)
+	$(BIN)/python docs/measured_numbers.py $(OPTIONS) $(PAGE)
 
 docs: $(VENV)/.installed-dev ## Write the generated tables of the docs and the catalogue of environments
 	$(BIN)/python docs/tables.py

@@ -1,7 +1,8 @@
 """How often ``compare`` finds an agent better than itself: shipped entries of five repeats, split in two.
 
 Every task's five runs are divided into two sides in all ways, one to four repeats a side, and compared as two entries.
-Any verdict but "neither" is a false positive. Run as ``python benchmarks/false_positives.py``.
+Any verdict but "neither" is a false positive. The last row has single runs again, as if an interval over cases alone
+decided. Run as ``python benchmarks/false_positives.py``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from dataclasses import replace
 from itertools import combinations, groupby
 
 from evopolicygym.analysis.published.score_tables import shipped
-from evopolicygym.analysis.ranking.pairing import pairing
+from evopolicygym.analysis.ranking.pairing import TaskDifference, pairing
 from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.records.rows import RunRow
 
@@ -35,27 +36,30 @@ def splits(runs: Sequence[RunRow]) -> Iterator[tuple[tuple[RunRow, ...], tuple[R
                 yield tuple(runs[place] for place in first), tuple(runs[place] for place in second)
 
 
-def verdict(one: Sequence[RunRow], other: Sequence[RunRow]) -> str | None:
-    """Return what is said of two sides; None where nothing is."""
+def compared(one: Sequence[RunRow], other: Sequence[RunRow]) -> TaskDifference:
+    """Return the comparison of two sides."""
     runs = [replace(run, agent=label) for label, side in (("one", one), ("other", other)) for run in side]
-    return pairing(score_table(runs, ()), "one", "other").tasks[0].verdict
+    return pairing(score_table(runs, ()), "one", "other").tasks[0]
+
+
+def beyond_cases(task: TaskDifference) -> bool:
+    """Return whether the interval, which covers cases alone if no side has repeats, leaves 0 out."""
+    return task.interval is not None and not task.interval.low <= 0 <= task.interval.high
 
 
 def main() -> None:
     """Print, by repeats of each side, how many pairs there are, and how many have a verdict that is false."""
-    counts: dict[tuple[int, int], list[str | None]] = {}
+    tasks: dict[str, list[TaskDifference]] = {}
     for runs in entries():
         for one, other in splits(runs):
-            counts.setdefault((len(one), len(other)), []).append(verdict(one, other))
-    print("repeats  pairs  without a verdict  false positives")
-    rows = [
-        *counts.items(),
-        ("2 or more", [said for sides, all_said in counts.items() if sides[0] > 1 for said in all_said]),
-    ]
-    for sides, said in rows:
-        name = sides if isinstance(sides, str) else f"{sides[0]} and {sides[1]}"
-        false = sum(one in {"first", "second"} for one in said)
-        print(f"{name:9} {len(said):5}  {said.count(None):17}  {false} ({false / len(said):.1%})")
+            sides = f"{len(one)} and {len(other)}" if len(one) > 1 or len(other) == 1 else "1 and more"
+            tasks.setdefault(sides, []).append(compared(one, other))
+    print("| repeats | pairs | without a verdict | false positives |\n|---|---|---|---|")
+    for sides, found in tasks.items():
+        said = [task.verdict for task in found]
+        print(f"| {sides} | {len(said):,} | {said.count(None):,} | {sum(v in {'first', 'second'} for v in said)} |")
+    single = tasks["1 and 1"]
+    print(f"| 1 and 1, over cases alone | {len(single)} | 0 | {sum(map(beyond_cases, single))} |")
 
 
 if __name__ == "__main__":

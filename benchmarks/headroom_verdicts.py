@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from draws import normal, skewed
 from evopolicygym.analysis.headroom.headroom import Headroom, headroom
@@ -26,6 +25,12 @@ from intervals import TASKS, Scenario, draw_table
 
 REPEATS = (1, 2, 3, 5)
 REFERENCE_ERROR = 0.01
+COUNTED = (
+    (HeadroomVerdict.DISTINGUISHES, HeadroomVerdict.NEARLY_SPENT),
+    (HeadroomVerdict.SPENT,),
+    (HeadroomVerdict.TOO_HARD_OR_NOISY,),
+)
+"""The verdicts on tasks whose shares are printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +72,13 @@ def main() -> None:
     parser.add_argument("--suites", type=int, default=200, help="simulated suites for each row")
     count = parser.parse_args().suites
     rows = [(scenario, repeats) for scenario in SCENARIOS for repeats in REPEATS]
-    shown = Table("scenario", "repeats", "any difference", "tasks", "suites", title=f"{count} suites each")
+    print("| scenario | repeats | any difference, % | tasks with one, % | spent, % | noisy, % |")
+    print("|---|---|---|---|---|---|")
     for place, (scenario, repeats) in enumerate(track(rows, "drawing", console=Console(stderr=True))):
         found = verdicts(scenario, repeats, count, seed=2000 + place)
-        shares = (_listed(found.tasks), _listed(found.suites))
-        shown.add_row(scenario.returns.name, str(repeats), f"{found.any_difference:.1%}", *shares)
-    Console(width=180).print(shown)
+        tasks = [100 * sum(found.tasks.get(verdict, 0.0) for verdict in verdicts) for verdicts in COUNTED]
+        shares = (f"{value:.1f}" for value in (100 * found.any_difference, *tasks))
+        print(f"| {scenario.returns.name} | {repeats} | {' | '.join(shares)} |", flush=True)
 
 
 def verdicts(scenario: Suites, repeats: int, count: int, seed: int) -> Found:
@@ -106,10 +112,6 @@ def _differs(found: Headroom) -> bool:
     wrong = {HeadroomVerdict.DISTINGUISHES, HeadroomVerdict.NEARLY_SPENT}
     whole = found.spread is not None and found.spread.is_repeated and (found.p or 0.0) < LEVEL
     return whole or any(one.verdict in wrong for one in found.tasks)
-
-
-def _listed(shares: Mapping[HeadroomVerdict, float]) -> str:
-    return ", ".join(f"{one.value} {share:.1%}" for one, share in shares.items())
 
 
 if __name__ == "__main__":

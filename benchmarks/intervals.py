@@ -17,7 +17,6 @@ from itertools import pairwise
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from draws import Draw, bimodal, normal, skewed
 from evopolicygym.analysis.ranking.aggregates import aggregates, interquartile_mean, optimality_gap
@@ -34,6 +33,11 @@ TASKS, CASES, REPLICATES = 16, 32, 500
 ANCHOR = -6.0
 REPEATS = (2, 3, 5, 10)
 DRAWS = 10_000
+SUMMARISED = (
+    *("task mean", "rank score", "normalised"),
+    *("compare: task", "compare: normalised", "compare: improvement"),
+)
+"""The intervals whose coverage is summed up over scenarios."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +102,26 @@ def main() -> None:
         show_shapes()
         return
     cells = [(scenario, repeats) for scenario in SCENARIOS for repeats in REPEATS]
-    console = Console(stderr=True)
-    title = f"share of intervals that contain the truth, {arguments.tables} tables each"
-    shown = Table("scenario", "repeats", title=title)
-    for place, (scenario, repeats) in enumerate(track(cells, "drawing", console=console)):
-        found = coverage(scenario, repeats, arguments.tables, seed=1000 + place)
-        if not place:
-            for name in found:
-                shown.add_column(name, justify="right")
-        shown.add_row(scenario.name, str(repeats), *(f"{share.value:.1%}" for share in found.values()))
-    Console(width=120).print(shown)
+    found = {
+        (scenario.name, repeats): coverage(scenario, repeats, arguments.tables, seed=1000 + place)
+        for place, (scenario, repeats) in enumerate(track(cells, "drawing", console=Console(stderr=True)))
+    }
+    names = [*found[cells[0][0].name, REPEATS[0]]]
+    print("| scenario | repeats |", " | ".join(names), "|\n" + "|---" * (2 + len(names)) + "|")
+    for (scenario, repeats), shares in found.items():
+        print(f"| {scenario} | {repeats} |", " | ".join(str(shares[name]) for name in names), "|")
+    print("\nFrom the worst to the best of the scenarios, in per cent:\n")
+    print("| returns | repeats |", " | ".join(SUMMARISED), "|\n" + "|---" * (2 + len(SUMMARISED)) + "|")
+    for draw, numbers in (("normal", [(repeats,) for repeats in REPEATS]), ("skewed", [REPEATS])):
+        for asked in numbers:
+            chosen = [found[one.name, count] for one in SCENARIOS if one.draw.__name__ == draw for count in asked]
+            ranges = " | ".join(range_of([shares[name].value for shares in chosen]) for name in SUMMARISED)
+            print(f"| {draw} | {', '.join(map(str, asked))} | {ranges} |")
+
+
+def range_of(values: Sequence[float]) -> str:
+    """Return the least and the largest of some shares in per cent."""
+    return f"{100 * min(values):.0f} to {100 * max(values):.0f}"
 
 
 def show_shapes() -> None:

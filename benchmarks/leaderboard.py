@@ -2,8 +2,8 @@
 
     python benchmarks/leaderboard.py [--runs 500] [--repeats 3] [--json]
 
-The runs: copies of one real run's document, with the specs of Core16, 32 held-out returns each, and as many agents with
-two repeats on each task as make the number asked for. The program is started afresh for each repeat.
+The runs: made event logs on the specs of Core16, 32 held-out returns each, and as many agents with two repeats on each
+task as make the number asked for. The program is started afresh for each repeat; the first one checks every record.
 """
 
 import argparse
@@ -17,22 +17,26 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
-from records_of_runs import TASKS, write_many
+from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.specs import catalog
+from made_records import write_many_made
 
 GOAL_S, GOAL_MB = 3.0, 500.0
 REPEATS = 2
+TASKS = [catalog.load(task) for task in sorted(paper().tasks)]
 
 
 def measured(runs: Path) -> tuple[float, float, float]:
     """Return seconds, seconds of processor time, and MiB of one start of the program."""
     began = perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "evopolicygym", "leaderboard", str(runs), "--with", "paper"], stdout=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit("the leaderboard failed")
+    with tempfile.TemporaryFile("w+") as printed:
+        command = [sys.executable, "-m", "evopolicygym", "leaderboard", str(runs), "--with", "paper", "--format", "csv"]
+        process = subprocess.Popen(command, stdout=printed)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        printed.seek(0)
+        if process.returncode or "agent-00" not in printed.read():
+            sys.exit("the leaderboard failed, or left the runs out")
     return perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
@@ -45,7 +49,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         agents = [f"agent-{number:02d}" for number in range(-(-asked.runs // (len(TASKS) * REPEATS)))]
-        count = write_many(Path(place) / "runs", Path(place) / "real", agents, REPEATS)
+        count = write_many_made(Path(place) / "runs", agents, REPEATS, TASKS)
         found = [measured(Path(place) / "runs") for _ in range(asked.repeats)]
     figures = {
         "runs": count,

@@ -4,8 +4,8 @@
 
 Each suite has two agents that differ by the same amount on each task. The forecast is from the variances that returns
 are drawn with; the found share is that of suites in which ``compare`` names the better agent on a task (at the level
-of Holm's first step, as one of 16 differs), or in which the interval of the mean normalised difference excludes 0. The
-last column is the share of pilots, of two agents with five runs each, whose range of repeats holds the right number.
+of Holm's first step, as one of 16 differs), or over all tasks. The last column is the share of pilots, of two agents
+with five runs each, whose range of repeats holds the right number.
 """
 
 import argparse
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from draws import Draw, bimodal, normal, skewed, table_of
 from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
@@ -76,19 +75,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--suites", type=int, default=400, help="simulated suites for each row")
     count = parser.parse_args().suites
-    shown = Table("scenario", "repeats", "difference", "forecast", "found", "range holds", title=f"{count} suites each")
+    print("| scenario | repeats | difference | forecast, % | found, % ± s.e. | range holds, % ± s.e. |")
+    print("|---|---|---|---|---|---|")
     for at, scenario in enumerate(track(SCENARIOS, "drawing", console=Console(stderr=True))):
-        found = np.mean(list(detections(scenario, count, seed=4000 + at)))
-        held = np.mean(list(pilots(scenario, PILOTS, seed=5000 + at))) if scenario.tasks == 1 else None
-        row = (
-            scenario.name,
-            str(scenario.repeats),
-            f"{scenario.difference:g}",
-            f"{expected(scenario):.2f}",
-            f"{found:.2f}",
-        )
-        shown.add_row(*row, "" if held is None else f"{held:.0%}")
-    Console(width=120).print(shown)
+        found = share(list(detections(scenario, count, seed=4000 + at)))
+        held = share(list(pilots(scenario, PILOTS, seed=5000 + at))) if scenario.tasks == 1 else "-"
+        asked = f"{scenario.name} | {scenario.repeats} | {scenario.difference:g}"
+        print(f"| {asked} | {100 * expected(scenario):.0f} | {found} | {held} |", flush=True)
+
+
+def share(trials: Sequence[bool]) -> str:
+    """Return a share in per cent with its standard error, at least that of one trial."""
+    value = float(np.mean(trials))
+    return f"{100 * value:.0f} ± {100 * max(np.sqrt(value * (1 - value) / len(trials)), 1 / len(trials)):.0f}"
 
 
 def expected(scenario: Scenario) -> float:
@@ -106,8 +105,7 @@ def detections(scenario: Scenario, count: int, seed: int) -> Iterator[bool]:
     for trial in range(count):
         pair = pairing(_suite(scenario, random, 1 if over_all else 0), "a", "b", Resampler(300, trial))
         if over_all:
-            interval = pair.normalised.interval if pair.normalised else None
-            yield interval is not None and interval.low > 0
+            yield pair.verdict == "first"
         else:
             yield next(task for task in pair.tasks if task.task == "task-0").verdict == "first"
 

@@ -2,6 +2,7 @@
 
     python benchmarks/shipped.py take RUNS references     slim records of RUNS into results/, by agent and environment
     python benchmarks/shipped.py write                    results/ into analysis/published/data/*.jsonl, specs and docs/
+    python benchmarks/shipped.py show references          print a table of docs/measure
 
 ``results/`` holds what was measured once, with the experiment's secret revealed beside it: anyone can play it again
 (``evopolicygym verify --replay RUN``). Records are slimmed by the hidden episodes' files, which ``--replay`` makes
@@ -11,15 +12,15 @@ anew; with ``--documents`` by all but ``run.json``, which is what tables read.
 import argparse
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from statistics import median
 
 from anchors import Measured, digits_of, rated, shown, write_anchors, write_tables
 from evopolicygym.analysis.published.score_tables import AGENT, paper
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.score import estimate
 from evopolicygym.core.task import Anchor
+from evopolicygym.core.text import plus_minus
 from evopolicygym.records.reader import find_runs
 from evopolicygym.records.rows import RunRow
 from evopolicygym.specs import catalog
@@ -33,8 +34,9 @@ KINDS = {"references": "reference", "baselines": "baseline"}
 """The tables that are made, and what their entries are."""
 SECOND_SPLIT = "second_split"
 """Records of references on other hidden cases, which no table shows."""
-DOCUMENT = ROOT / "docs" / "measure" / "results.md"
 REFERENCES = ROOT / "docs" / "measure" / "references.md"
+FAILED_BELOW = {"roundabout": 9.0, "bipedal_walker": 200.0, "car_racing": 700.0}
+"""The return below which a reference's case is counted as one that went wrong."""
 REFERENCES_HEAD = """\
 | environment | held-out ± s.e. | success | paper | standard errors above it |
 |---|---|---|---|---|"""
@@ -42,25 +44,6 @@ BASELINES = ROOT / "docs" / "measure" / "baselines.md"
 BASELINES_HEAD = """\
 | environment | | steps | processor time | held-out ± s.e. | success | uniform random ± s.e. |
 |---|---|---|---|---|---|---|"""
-COMMAND = "leaderboard --with paper,anchors,references,baselines --scores --format markdown"
-"""What makes the one table of all that ships."""
-HEAD = f"""\
-# Results
-
-This command
-
-```sh
-evopolicygym {COMMAND}
-```
-
-prints the tables below from shipped data: the paper's four agents (means over 32 cases), anchors
-([environments](../reference/environments.md)), [references](references.md), [trained baselines](baselines.md), and
-optimisers with 128 episodes. Means of shipped runs are over the held-out cases of all repeats.
-[Headroom](headroom.md) shows what the results leave. Results of other protocols are in
-[a table of their own](leaderboard.md#tables) (`--with published`). The run directories are in
-[results/](../../results/README.md).
-
-"""
 
 
 def main() -> None:
@@ -73,14 +56,16 @@ def main() -> None:
     taking.add_argument("--agents", nargs="+", help="default: all of the experiment")
     taking.add_argument("--documents", action="store_true", help="keep each run.json alone")
     verbs.add_parser("write", help="make the tables")
+    verbs.add_parser("show", help="print a table").add_argument("shown", choices=[*SHOWN])
     options = parser.parse_args()
     if options.verb == "take":
         take(options.experiment, RESULTS / options.table, options.agents, ("run.json",) if options.documents else KEPT)
+    elif options.verb == "show":
+        print(SHOWN[options.shown]())
     else:
         for table, kind in KINDS.items():
             write(table, kind)
         write_reference_anchors()
-        write_document()
         write_table(REFERENCES, references_table())
         write_table(BASELINES, baselines_table())
 
@@ -124,13 +109,6 @@ def write_reference_anchors() -> None:
     write_tables()
 
 
-def write_document() -> None:
-    """Write the table of everything into the docs."""
-    words = [sys.executable, "-m", "evopolicygym", *COMMAND.split()]
-    table = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
-    DOCUMENT.write_text(HEAD + table, encoding="utf-8")
-
-
 def write_table(document: Path, table: str) -> None:
     """Put a table into its document, where the one that begins with the same head is."""
     head, text = table.partition("\n")[0], document.read_text(encoding="utf-8")
@@ -171,6 +149,37 @@ def anchor_of(run: RunRow) -> Anchor:
     found = estimate(run.held_out_returns)
     return Anchor(found.mean, found.standard_error, found.count, run.success_rate)
 
+
+def second_split_table() -> str:
+    """Return the scores of the references that played a second experiment's cases, and of both splits together."""
+    first = {run.task: run.held_out_returns for run in load_results([RESULTS / "references"]).runs}
+    rows = ["| environment | second split ± s.e. | both splits ± s.e. |", "|---|---|---|"]
+    for run in load_results([RESULTS / SECOND_SPLIT]).runs:
+        found = estimate(run.held_out_returns), estimate(first[run.task] + run.held_out_returns)
+        shown_means = (plus_minus(one.mean, one.standard_error) for one in found)
+        rows.append(f"| {run.task} | {' | '.join(shown_means)} |")
+    return "\n".join(rows)
+
+
+def spread_table() -> str:
+    """Return how many cases of a reference's record are below a return, the mean of the others, and the least."""
+    rows = ["| environment | below | cases | mean of the others | least | median |", "|---|---|---|---|---|---|"]
+    runs = {run.task: run.held_out_returns for run in load_results([RESULTS / "references"]).runs}
+    for task, limit in FAILED_BELOW.items():
+        others = [value for value in runs[task] if value >= limit]
+        figures = estimate(others).mean, min(runs[task]), median(runs[task])
+        shown_figures = " | ".join(f"{value:.2f}" for value in figures)
+        rows.append(f"| {task} | {limit:g} | {len(runs[task]) - len(others)} | {shown_figures} |")
+    return "\n".join(rows)
+
+
+SHOWN = {
+    "references": references_table,
+    "baselines": baselines_table,
+    "second_split": second_split_table,
+    "spread": spread_table,
+}
+"""The tables of docs/measure that are made from ``results/``."""
 
 if __name__ == "__main__":
     main()

@@ -3,32 +3,42 @@
     python benchmarks/verdicts.py                  agents 2, 3, 8 x tasks 1, 4, 16 x repeats 2, 3, 5, 10 x five shapes
     python benchmarks/verdicts.py --agents 3 --tasks 4 --repeats 2,3 --shapes bimodal --tables 100
 
-Runs are made in memory, and ``evopolicygym.leaderboard``, ``compare``, ``effects`` and ``headroom`` read them in place
-of a directory; everything after reading is what a command does. Equal agents give false verdicts, as shares of tables:
-a *tier* is a second tier, *task* a task that ``compare`` decides, *over all* its verdict over all tasks, *effect* a
-difference of two equal levels, *headroom* a task or a suite that distinguishes agents. *found* is the share of tables
-in which ``compare`` names the better of two agents over all tasks that differ by a run's standard deviation, beside
-what ``power`` forecasts. Coverage is the share of 95 % intervals that contain the truth; a dash is what has none.
-Standard errors are over tables, and at least 1 / tables.
+``evopolicygym.leaderboard``, ``compare``, ``effects`` and ``headroom`` read run directories, as commands do. Writing a
+run's directory takes 20 ms and checking it 8, so only the first table of a cell is on disk, if it has no more than
+``--written`` runs; the others are the same runs in memory, in the place of what is read. A table on disk is made in
+memory too, and the program ends with an error if any figure differs.
+
+Equal agents give false verdicts, as shares of tables: a *tier* is a second tier, *task* a task that ``compare``
+decides, *over all* its verdict over all tasks, *effect* a difference of two equal levels, *headroom* a task or a suite
+that distinguishes agents. *found* is the share of tables in which ``compare`` names the better of two agents over all
+tasks that differ by a run's standard deviation, beside what ``power`` forecasts. Coverage is the share of 95 %
+intervals that contain the truth; a dash is what has none. Standard errors are over tables, and at least 1 / tables. A
+cell has its own seed, so its figures are the same whatever else is asked for.
 """
 
 import argparse
+import os
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+
 import evopolicygym
-from evopolicygym.analysis.published.score_tables import paper, shipped
 from evopolicygym.analysis.ranking.power import TaskVariances, find_power
-from evopolicygym.analysis.results import Results
+from evopolicygym.analysis.results import Results, load_results
 from evopolicygym.api import results as verbs
+from evopolicygym.core.score import estimate
 from evopolicygym.core.task import Anchor
 from evopolicygym.records.rows import CurvePoint, RunRow
+from fakes import TOY
+from made_records import MadeRun, write_made
 
 CASES, VALIDATION = 32, 16
 LOW, BEST = -6.0, 4.0
@@ -72,75 +82,104 @@ OF_CASES = {"normal": 0.5, "skewed": 0.5}
 """Standard deviation of the cases' effects, which all agents share."""
 
 
-@cache
-def template() -> RunRow:
-    """Return a run whose results are replaced."""
-    return next(run for run in shipped("baselines").runs if run.agent == "tuner")
-
-
 def make_runs(
     shape: str, agents: int, tasks: int, repeats: int, random: np.random.Generator, apart: float = 0.0
-) -> list[RunRow]:
+) -> list[MadeRun]:
     """Return runs of agents, each better than the next by an amount, on tasks."""
     found = []
-    for task in sorted(paper().tasks)[:tasks]:
+    for task in range(tasks):
+        spec = replace(
+            TOY,
+            name=f"task-{task:02d}",
+            success=TOY.success if shape == "0/1" else None,
+            random_anchor=Anchor(LOW, 0.01, 256),
+            reference_anchor=Anchor(BEST, 0.01, 256),
+        )
         cases, validation = (OF_CASES.get(shape, 0.0) * random.normal(size=count) for count in (CASES, VALIDATION))
         for agent in range(agents):
             returns = SHAPES[shape](random, repeats) + cases - apart * agent
             for seed, row in enumerate(returns):
-                candidates = row.mean() - cases.mean() + validation.mean() + 0.2 * random.normal(size=2)
-                found.append(
-                    replace(
-                        template(), run_id=f"{agent}-{task}-{seed}", root=Path(f"{agent}-{task}-{seed}"), task=task,
-                        family=paper().tasks[task].family, agent=f"agent-{agent}", agent_kind=f"agent-{agent}",
-                        model=None,
-                        seed=seed, commitment=task, held_out_returns=tuple(row.tolist()), validation_cases=VALIDATION,
-                        success_rate=float((row > 0).mean()) if shape == "0/1" else None,
-                        curve=tuple(CurvePoint(64 * (at + 1), value) for at, value in enumerate(candidates.tolist())),
-                        validation_mean=float(candidates.max()), random_anchor=Anchor(LOW, 0.01, 256),
-                        idle_anchor=None, reference_anchor=Anchor(BEST, 0.01, 256),
-                    )
-                )  # fmt: skip
+                means = row.mean() - cases.mean() + validation.mean() + 0.2 * random.normal(size=2)
+                candidates = tuple((value,) * VALIDATION for value in means.tolist())
+                found.append(MadeRun(spec, f"agent-{agent}", seed, tuple(row.tolist()), candidates))
     return found
 
 
-class MadeRuns:
-    """Has verbs read made runs in place of a directory."""
+class Tables:
+    """Made runs where verbs find them: in directories, or in memory in the place of what is read."""
 
-    def __init__(self) -> None:
-        self.directory = tempfile.mkdtemp()
-        self.runs: Sequence[RunRow] = ()
-        verbs.load_results = lambda *_, **__: Results(tuple(self.runs))  # type: ignore[assignment]
+    def __init__(self, below: Path, *, on_disk: bool) -> None:
+        self.below = below
+        self.on_disk = on_disk
+        self._in_memory: dict[Path, tuple[RunRow, ...]] = {}
+        self._template: RunRow | None = None
+        verbs.load_results = self._load  # type: ignore[assignment]
 
-    def read(self, runs: Sequence[RunRow]) -> str:
-        """Have verbs read some runs; return the place to name."""
-        self.runs = runs
-        return self.directory
+    def __call__(self, runs: Sequence[MadeRun]) -> Path:
+        """Return the directory in which verbs find some runs."""
+        place = Path(tempfile.mkdtemp(dir=self.below))
+        if self.on_disk:
+            for number, run in enumerate(runs):
+                write_made(place / f"{number:05d}", run)
+        else:
+            self._in_memory[place] = tuple(map(self._result, runs))
+        return place
+
+    def _load(self, places: Sequence[Path], *arguments: Any, **options: Any) -> Results:  # noqa: ANN401 - as they are
+        (place,) = places
+        if place in self._in_memory:
+            return Results(self._in_memory[place])
+        return load_results(places, *arguments, **options)
+
+    def _result(self, run: MadeRun) -> RunRow:
+        """Return what a run's directory would be read as."""
+        if self._template is None:
+            self._template = load_results([write_made(self.below / "template", run)]).runs[0]
+        spec, means = run.task, [estimate(returns).mean for returns in run.validation]
+        each = run.budget // len(means)
+        return replace(
+            self._template,
+            run_id=run.run_id,
+            root=Path(run.run_id),
+            task=spec.name,
+            agent=run.agent,
+            agent_kind=run.agent,
+            seed=run.seed,
+            budget=run.budget,
+            spent=run.budget,
+            commitment=f"commitment to {spec.name}",
+            held_out_returns=run.held_out,
+            success_rate=float(np.mean(np.array(run.held_out) > 0)) if spec.success else None,
+            curve=tuple(CurvePoint(each * (at + 1), mean) for at, mean in enumerate(means)),
+            validation_mean=max(means),
+        )
 
 
-def verdicts(made: MadeRuns, runs: Sequence[RunRow], agents: int) -> Iterator[tuple[str, bool]]:
+def verdicts(read: Callable[[Sequence[MadeRun]], Path], runs: Sequence[MadeRun]) -> Iterator[tuple[str, bool]]:
     """Yield each kind of verdict with whether equal agents got it."""
-    place = made.read(runs)
+    place, agents = read(runs), len({run.agent for run in runs})
     board = evopolicygym.leaderboard(place).groups[0]
     yield "tier", max(standing.tier or 0 for standing in board.standings) > 1
     pair = evopolicygym.compare("agent-0", "agent-1", place).pair
     yield "task", any(task.verdict in {"first", "second"} for task in pair.tasks)
     yield "over all", pair.verdict in {"first", "second"}
-    two = [run for run in runs if run.agent in {"agent-0", "agent-1"}]
     levels = [
-        replace(run, agent="agent", agent_kind="agent", budget=64 * (1 + (run.agent == "agent-1"))) for run in two
+        replace(run, agent="agent", budget=2 * (1 + at))
+        for at, label in enumerate(("agent-0", "agent-1"))
+        for run in runs
+        if run.agent == label
     ]
-    differences = evopolicygym.effects(made.read(levels), in_returns=True).effects.differences
+    differences = evopolicygym.effects(read(levels), in_returns=True).effects.differences
     yield "effect", any(row.p_adjusted is not None and row.p_adjusted < 0.05 for row in differences)  # noqa: PLR2004
     if agents > 2:  # noqa: PLR2004 - headroom takes three
-        (headroom,) = evopolicygym.headroom(made.read(runs)).found.values()
+        (headroom,) = evopolicygym.headroom(place).found.values()
         known = [row.p for row in headroom.tasks] + [headroom.p]
         yield "headroom", any(p is not None and p < 0.05 for p in known)  # noqa: PLR2004
 
 
-def coverage(made: MadeRuns, runs: Sequence[RunRow]) -> Iterator[tuple[str, float, bool]]:
-    """Yield for each kind of interval of equal agents the share that contains the truth, and whether there was one."""
-    board = evopolicygym.leaderboard(made.read(runs)).groups[0]
+def coverage(place: Path) -> Iterator[tuple[str, float | None]]:
+    """Yield for each kind of interval of equal agents the share that contains the truth; None where there is none."""
+    board = evopolicygym.leaderboard(place).groups[0]
     trials: dict[str, list[bool | None]] = defaultdict(list)
 
     def add(name: str, interval: object, true: float) -> None:
@@ -162,26 +201,60 @@ def coverage(made: MadeRuns, runs: Sequence[RunRow]) -> Iterator[tuple[str, floa
         for row in found.entries:
             if row.entry.runs:
                 add(f"aggregate, {normalise}", row.mean.interval, true)
-    pair = evopolicygym.compare("agent-0", "agent-1", made.directory).pair
+    pair = evopolicygym.compare("agent-0", "agent-1", place).pair
     for task in pair.tasks:
         add("difference", task.interval, 0.0)
     for name, held in trials.items():
         known = [trial for trial in held if trial is not None]
-        yield name, float(np.mean(known)) if known else 0.0, bool(known)
+        yield name, float(np.mean(known)) if known else None
 
 
 CHOICE = 0.2 * 1 / np.sqrt(np.pi)
 """Selection's optimism: the expected maximum of two normal draws of standard deviation 0.2."""
 
 
+KINDS = ("tier", "task", "over all", "effect", "headroom")
+COVERED = ("mean", "success", "difference", "optimism", "aggregate, best", "aggregate, known")
+ALLOWED, LEAST = 0.05, 0.9
+"""The largest share of false verdicts, and the smallest coverage, that are not named below the table."""
+
+
+def error_of(trials: Sequence[float]) -> float:
+    """Return the standard error of a share."""
+    return max(float(np.std(trials)) / len(trials) ** 0.5, 1 / len(trials))
+
+
 def share(trials: Sequence[float]) -> str:
     """Return a share in per cent with its standard error."""
-    value = float(np.mean(trials))
-    return f"{100 * value:.0f} ± {100 * max(float(np.std(trials)) / len(trials) ** 0.5, 1 / len(trials)):.0f}"
+    return f"{100 * float(np.mean(trials)):.0f} ± {100 * error_of(trials):.0f}" if trials else "-"
+
+
+def figures(read: Tables, runs: Sequence[MadeRun], different: Sequence[MadeRun]) -> list[tuple[str, float]]:
+    """Return all that one table says, by the column that it counts in."""
+    found = [(name, float(is_false)) for name, is_false in verdicts(read, runs)]
+    found += [(name, held) for name, held in coverage(read(runs)) if held is not None]
+    comparison = evopolicygym.compare("agent-0", "agent-1", read(different))
+    return [*found, ("found", float(comparison.pair.verdict == "first"))]
+
+
+def cell(agents: int, tasks: int, repeats: int, shape: str, tables: int, *, written: bool) -> dict[str, list[float]]:
+    """Return the figures of all tables of a cell by column, checking those of the first one if it is written."""
+    random = np.random.default_rng([agents, tasks, repeats, list(SHAPES).index(shape)])
+    found: dict[str, list[float]] = defaultdict(list)
+    for table in range(tables):
+        runs = make_runs(shape, agents, tasks, repeats, random)
+        different = make_runs(shape, 2, tasks, repeats, random, 1.0)
+        with tempfile.TemporaryDirectory() as below:
+            of_table = figures(Tables(Path(below), on_disk=False), runs, different)
+            if written and not table and figures(Tables(Path(below), on_disk=True), runs, different) != of_table:
+                raise SystemExit(f"Figures of {agents} agents on {tasks} tasks differ between directories and memory.")
+        for name, value in of_table:
+            found[name].append(value)
+    return found
 
 
 def main() -> None:
-    """Print a row for each cell of the grid, as Markdown."""
+    """Print a row for each cell of the grid, as Markdown, then where verdicts or intervals fall short."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
 
     def numbers(text: str) -> list[int]:
@@ -192,12 +265,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=numbers, default=[2, 3, 5, 10])
     parser.add_argument("--shapes", type=lambda text: text.split(","), default=list(SHAPES))
     parser.add_argument("--tables", type=int, default=100, help="tables behind each figure of a row")
+    parser.add_argument("--written", type=int, default=100, help="the most runs of a table that is written")
     options = parser.parse_args()
-    made = MadeRuns()
-    kinds = ["tier", "task", "over all", "effect", "headroom"]
-    covered = ["mean", "success", "difference", "optimism", "aggregate, best", "aggregate, known"]
-    columns = ["agents", "tasks", "repeats", "shape", *kinds, "found", "forecast", *covered]
+    columns = ["agents", "tasks", "repeats", "shape", *KINDS, "found", "forecast", *COVERED]
     print("|", " | ".join(columns), "|\n|" + "---|" * len(columns))
+    short: dict[str, list[str]] = defaultdict(list)
     cells = [
         (agents, tasks, repeats, shape)
         for agents in options.agents
@@ -205,25 +277,31 @@ def main() -> None:
         for shape in options.shapes
         for repeats in options.repeats
     ]
-    for at, (agents, tasks, repeats, shape) in enumerate(cells):
-        random = np.random.default_rng(at)
-        found: dict[str, list[float]] = defaultdict(list)
-        for _ in range(options.tables):
-            runs = make_runs(shape, agents, tasks, repeats, random)
-            for name, is_false in verdicts(made, runs, agents):
-                found[name].append(is_false)
-            for name, held, is_known in coverage(made, runs):
-                found[name] += [held] if is_known else []
-            different = make_runs(shape, 2, tasks, repeats, random, 1.0)
-            comparison = evopolicygym.compare("agent-0", "agent-1", made.read(different))
-            found["found"].append(comparison.pair.verdict == "first")
+    compared = 0
+    for agents, tasks, repeats, shape in cells:
+        written = agents * tasks * repeats <= options.written
+        found = cell(agents, tasks, repeats, shape, options.tables, written=written)
+        compared += written
         variances = [TaskVariances("", 1.0, 0.25, 0.0, 8.0, None)] * tasks
         forecast = find_power(1.0, variances, repeats, CASES)
-        row = [share(found[name]) if found[name] else "-" for name in (*kinds, "found")]
+        row = [share(found[name]) for name in (*KINDS, "found")]
         row.append(f"{100 * forecast:.0f}" if shape in {"normal", "skewed", "bimodal"} else "-")
-        row += [share(found[name]) if found[name] else "-" for name in covered]
-        print(f"| {agents} | {tasks} | {repeats} | {shape} |", " | ".join(row), "|", flush=True)
+        row += [share(found[name]) for name in COVERED]
+        where = f"{agents} | {tasks} | {repeats} | {shape}"
+        print(f"| {where} |", " | ".join(row), "|", flush=True)
+        for name, (trials, limit) in {
+            **{name: (found[name], ALLOWED) for name in KINDS},
+            **{name: ([1 - held for held in found[name]], 1 - LEAST) for name in COVERED},
+        }.items():
+            if trials and np.mean(trials) - 2 * error_of(trials) > limit:
+                short[name].append(f"({where}) {share(found[name])}")
+    print(f"\nOf {compared} of {len(cells)} cells the first table was read from directories too: the same figures.")
+    print("Beyond 5 % of false verdicts, or below 90 % of coverage, by two standard errors:")
+    for name in (*KINDS, *COVERED):
+        print(f"- {name}: {'; '.join(short[name]) or 'none'}")
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["XDG_CACHE_HOME"] = cache  # what is found of made records is nobody's to keep
+        main()

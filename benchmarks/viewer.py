@@ -21,17 +21,20 @@ from playwright.sync_api import Page, sync_playwright
 
 from browsers import ARGUMENTS, browser_path
 from diagnosed import FROM_NOTHING, closing, recorded, submitted
+from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.paths import EPISODES, RunPaths, episode_name
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
+from evopolicygym.specs import catalog
 from evopolicygym.viewer.site.document_cache import Episodes
 from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.site.serving import ServedViewer
 from fakes import opening
-from records_of_runs import TASKS, write_many
+from made_records import write_many_made
 
 REPEATS = 2
+TASKS = [catalog.load(task) for task in sorted(paper().tasks)]
 SCROLL = """() => new Promise((done) => {
   const list = document.querySelector('.submissions'), gaps = []; let before = performance.now(), left = 120;
   const frame = (now) => { gaps.push(now - before); before = now; list.scrollTop += 24;
@@ -91,7 +94,7 @@ def from_disk(place: Path, page: Page, runs: Path, route: str, until: str) -> di
 def many_runs(place: Path, page: Page, count: int) -> dict[str, float]:
     """Return how soon the suite's page shows what, the server just started."""
     agents = [f"agent-{number:02d}" for number in range(-(-count // (len(TASKS) * REPEATS)))]
-    made = write_many(place / "runs", place / "real", agents, REPEATS)
+    made = write_many_made(place / "runs", agents, REPEATS, TASKS)
     disk = from_disk(place / "pages", page, place / "runs", "#/", ".board table")
     with ServedViewer([place / "runs"]) as viewer:
         began = perf_counter()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import grimp
+import measured_numbers
 import tables
 from build_site import FENCE, LINK, slugs, without_fences
 from typer.core import TyperGroup
@@ -168,6 +169,32 @@ def stale_tables() -> Iterator[str]:
             yield f"{_relative(page)}:1: stale table; run make docs"
 
 
+def numbers_without_command() -> Iterator[str]:
+    """Check that each table of numbers in docs/measure has a command, which the page shows and which exists."""
+    for page in measured_numbers.PAGES:
+        text = _read(page)
+        for start in measured_numbers.tables_without_command(text) if page in measured_numbers.MEASURED else ():
+            yield f"{_place(page, start)}: a table of numbers without a command (docs/measured_numbers.py)"
+        try:
+            blocks = list(measured_numbers.blocks(text, _relative(page)))
+        except measured_numbers.InvalidMark as error:
+            yield str(error)
+            continue
+        shown = " ".join(re.sub(r"<!--.*?-->", "", text).replace("\\\n", " ").split())
+        for block in blocks:
+            if block.is_generated:
+                continue
+            if block.command not in shown:
+                yield f"{block.place}: the page doesn't show the command of its numbers: {block.command}"
+            first, *words = block.command.split()
+            if first == "python" and not (ROOT / words[0]).is_file():
+                yield f"{block.place}: no file {words[0]}"
+            if first == "make" and not re.search(rf"^{words[0]}:", _read(ROOT / "Makefile"), re.MULTILINE):
+                yield f"{block.place}: no target {words[0]}"
+            for message in _faults(" ".join(words)) if first == "evopolicygym" else ():
+                yield f"{block.place}: {message}: {block.command}"
+
+
 def layers_in_architecture() -> Iterator[str]:
     """Check that the page about architecture has each package in its layer."""
     layers = reversed(_contract("layers")["layers"])
@@ -252,6 +279,7 @@ CHECKS = (
     attacks_without_tests,
     errors_without_meaning,
     stale_tables,
+    numbers_without_command,
     layers_in_architecture,
     libraries_missing_in_contracts,
     import_cycles,

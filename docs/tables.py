@@ -46,7 +46,7 @@ SUITE = (
     *("task", "pack", "why it is hard", "limit", "cases", "random ± s.e.", "success", "idle ± s.e."),
     *("degenerate ± s.e.", "reference ± s.e."),
 )
-HEADROOM = ("task", "kind", "0", "1", "whose", "first", "whole budget", "seconds")
+HEADROOM = ("task", "kind", "0", "1", "whose", "seconds")
 PLAYED_AFTER = ("16", "32", "64", "128")
 """Episodes."""
 PLAYED = ("task", "submissions", "first", *(f"after {spent}" for spent in PLAYED_AFTER), "held-out ± s.e.", "share")
@@ -124,7 +124,6 @@ def headroom_of_suite(name: str) -> str:
             f"{task.zero:,.4g}" if task.zero is not None else "",
             f"{found.best_known:,g}",
             found.source,
-            *(_share(task, score) for score in (found.first, found.whole_budget)),
             f"{found.seconds:g}",
         ]
         for task, found in tasks
@@ -152,11 +151,6 @@ def played_table(name: str) -> str:
                 plus_minus(score.mean, score.standard_error), "-" if share is None else f"{share:.2f}",
             ])  # fmt: skip
     return "".join(f"| {' | '.join(row)} |\n" for row in [PLAYED, ["---"] * len(PLAYED), *rows])
-
-
-def _share(task: SuiteTask, score: float | None) -> str:
-    share = None if score is None else task.normalised(score)
-    return "-" if score is None or share is None else f"{score:,g} ({share:.2f})"
 
 
 PACKS = tuple(map(pack_catalog.load, pack_catalog.names()))

@@ -75,7 +75,7 @@ class HeadroomKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """The best known score of a task, and what was reached so far. Not shown to agents."""
+    """The best known score of a task. Not shown to agents."""
 
     kind: HeadroomKind
     best_known: float
@@ -84,10 +84,6 @@ class Headroom:
     """Its source, in a sentence."""
     seconds: float
     """Approximate seconds of an episode of random play on one core, including its sandbox."""
-    first: float | None = None
-    """The score of a policy that was written by hand in some minutes; None if none was tried."""
-    whole_budget: float | None = None
-    """The score reached with 128 episodes; None if not played."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def show(
         if scores := "; ".join(f"{kind} {_format_anchor(anchor)}" for kind, anchor in _anchors(task).items()):
             out().print(Text(f"    {scores} (mean ± s.e.)", "dim"), soft_wrap=True)
         if task.headroom:
-            out().print(Text(f"    {_headroom(task, task.headroom)}", "dim"), soft_wrap=True)
+            out().print(Text(f"    {_headroom(task.headroom)}", "dim"), soft_wrap=True)
 
 
 @app.command(epilog="Example:\n\nevopolicygym suites secret core16 -o secret.txt")
@@ -189,13 +189,8 @@ def _anchors(task: SuiteTask) -> Mapping[str, Anchor]:
     return {kind: anchor for kind, anchor in kinds.items() if anchor}
 
 
-def _headroom(task: SuiteTask, headroom: Headroom) -> str:
-    tried = {"a first policy": headroom.first, "the whole budget": headroom.whole_budget}
-    shares = {what: task.normalised(score) for what, score in tried.items() if score is not None}
-    reached = [f"{what} {tried[what]:,g} ({share:.2f})" for what, share in shares.items() if share is not None]
-    return "; ".join(
-        [f"{headroom.kind}: best known {headroom.best_known:,g}", *reached, f"{headroom.seconds:g} s an episode"]
-    )
+def _headroom(headroom: Headroom) -> str:
+    return f"{headroom.kind}: best known {headroom.best_known:,g}; {headroom.seconds:g} s an episode"
 
 
 def _format_anchor(anchor: Anchor) -> str:
