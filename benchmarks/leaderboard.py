@@ -30,7 +30,17 @@ def measured(runs: Path) -> tuple[float, float, float]:
     """Return seconds, seconds of processor time, and MiB of one start of the program."""
     began = perf_counter()
     with tempfile.TemporaryFile("w+") as printed:
-        command = [sys.executable, "-m", "evopolicygym", "leaderboard", str(runs), "--with", "paper", "--format", "csv"]
+        command = [
+            sys.executable,
+            "-m",
+            "evopolicygym",
+            "leaderboard",
+            str(runs),
+            "--beside",
+            "paper",
+            "--format",
+            "csv",
+        ]
         process = subprocess.Popen(command, stdout=printed)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 import evopolicygym
 from evopolicygym.analysis.ranking.power import TaskVariances, find_power
 from evopolicygym.analysis.results import Results, load_results
-from evopolicygym.api import results as verbs
+from evopolicygym.api.read import results as verbs
 from evopolicygym.core.score import estimate
 from evopolicygym.core.task import Anchor
 from evopolicygym.records.rows import CurvePoint, RunRow

@@ -1,6 +1,6 @@
 """How far a reader walks: the source files that three things pass through, in order, from one real run of each.
 
-The walks are a submission over HTTP, ``evopolicygym run`` and ``evopolicygym leaderboard --with paper``. Each is done
+The walks are a submission over HTTP, ``evopolicygym run`` and ``evopolicygym leaderboard --beside paper``. Each is done
 twice, so that modules are loaded and calls alone are seen the second time. All threads of this process are traced, and
 none of the processes that it starts. A *step* leads from one file into another by a call; a step that is made again, as
 in a loop, counts once, and properties, which read like fields, and what is written in the calling line are no steps. A
@@ -23,18 +23,17 @@ from io import StringIO
 from pathlib import Path
 from threading import Event
 from types import CodeType, FrameType
-from typing import Any
 from urllib.request import Request, urlopen
 
 import evopolicygym
-from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Turn
+from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 
 PACKAGE = Path(evopolicygym.__file__).parent
 RUN = ["run", "acrobot", "--budget", "4", "--validation", "1", "--held-out", "1", "--split", "public", "--workers", "1"]
 SUBMISSION, RUNNING, LEADERBOARD = (
     "a submission over HTTP",
     "evopolicygym run acrobot",
-    "evopolicygym leaderboard --with paper",
+    "evopolicygym leaderboard --beside paper",
 )
 
 
@@ -116,11 +115,11 @@ class OneSubmission:
 
     max_turns = 1
 
-    def play(self, workspace: Any, judge: Any, stop: Event) -> Turn:  # noqa: ANN401, ARG002 - their classes had other names before
+    def play(self, workspace: Workspace, judge: JudgeEndpoint, stop: Event) -> Turn:  # noqa: ARG002 - the contract of agents
         """Submit what lies there, for all episodes."""
         sys.setprofile(None)
         body = json.dumps({"env_instances": "0-3"}).encode()
-        address = getattr(judge, "address", None) or judge.endpoint  # as it was called before
+        address = judge.address
         url = f"{address.base_url}/submit"
         request = Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - the judge's own address
         with WALK.going_on(), urlopen(request) as answer:  # noqa: S310 - as above
@@ -151,7 +150,7 @@ def traced(runs: Path, name: str) -> Walk:
     if name == SUBMISSION:
         program(*RUN, "--agent", "__main__:make", "--runs", str(runs))
     else:
-        ours = ("leaderboard", str(runs), "--with", "paper") if name == LEADERBOARD else (*RUN, "--runs", str(runs))
+        ours = ("leaderboard", str(runs), "--beside", "paper") if name == LEADERBOARD else (*RUN, "--runs", str(runs))
         with walk.going_on():
             program(*ours)
     sys.setprofile(None)

@@ -11,7 +11,7 @@ from pathlib import Path
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.tables.packs import checks_table, ledger_table, packs_table
 from evopolicygym.analysis.tables.table import Table, cell_text, format_tables, in_markdown
-from evopolicygym.api.results import headroom, leaderboard
+from evopolicygym.api.read.results import headroom, leaderboard
 from evopolicygym.core.options import RUN_OPTIONS, Option
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import plus_minus
@@ -78,8 +78,8 @@ def headroom_table() -> str:
 
 
 def scores_table() -> str:
-    """Return the scores of all shipped results: tasks by entries, as ``leaderboard --scores`` prints them."""
-    return format_tables(leaderboard(published=RANKED).arranged(one_each=False, show="scores"), "markdown")
+    """Return the scores of all shipped results: tasks by entries, as ``leaderboard --show scores`` prints them."""
+    return format_tables(leaderboard(beside=RANKED, show="scores").arranged(), "markdown")
 
 
 def films_table() -> str:

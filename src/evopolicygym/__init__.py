@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from evopolicygym import errors
     from evopolicygym.agents.kit.evaluator import Evaluator
     from evopolicygym.agents.kit.session import Feedback, Session
-    from evopolicygym.api.diagnosis import audit, diagnose
-    from evopolicygym.api.estimate import estimate
-    from evopolicygym.api.listing import list_agents, list_environments, load_bare_environment, load_environment
-    from evopolicygym.api.outputs import bundle, export_runs, write_report
-    from evopolicygym.api.play import RunInterrupted, resume, run
-    from evopolicygym.api.power import power
-    from evopolicygym.api.results import compare, effects, headroom, leaderboard
-    from evopolicygym.api.run import Run, load_run
-    from evopolicygym.api.serve import ServedSession, serve
-    from evopolicygym.api.suite import run_suite
-    from evopolicygym.api.verify import check_agent, check_environment, check_executor, check_sandbox, post_hoc, verify
+    from evopolicygym.api.play.checks import check_agent, check_environment, check_executor, check_sandbox
+    from evopolicygym.api.play.estimate import estimate
+    from evopolicygym.api.play.listing import list_agents, list_environments, load_bare_environment, load_environment
+    from evopolicygym.api.play.replay import post_hoc
+    from evopolicygym.api.play.run import RunInterrupted, resume, run
+    from evopolicygym.api.play.serve import ServedSession, serve
+    from evopolicygym.api.play.suite import run_suite
+    from evopolicygym.api.read.diagnosis import audit, diagnose
+    from evopolicygym.api.read.outputs import bundle, export_runs, write_report
+    from evopolicygym.api.read.power import power
+    from evopolicygym.api.read.results import compare, effects, headroom, leaderboard
+    from evopolicygym.api.read.run import Run, load_run
+    from evopolicygym.api.read.verify import verify
     from evopolicygym.records.rows import EpisodeRow, SubmissionRow
     from evopolicygym.records.tables import load_runs
 
@@ -34,38 +36,38 @@ _MODULES = {
     "EpisodeRow": "records.rows",
     "Evaluator": "agents.kit.evaluator",
     "Feedback": "agents.kit.session",
-    "Run": "api.run",
-    "RunInterrupted": "api.play",
-    "ServedSession": "api.serve",
+    "Run": "api.read.run",
+    "RunInterrupted": "api.play.run",
+    "ServedSession": "api.play.serve",
     "Session": "agents.kit.session",
     "SubmissionRow": "records.rows",
-    "audit": "api.diagnosis",
-    "bundle": "api.outputs",
-    "check_agent": "api.verify",
-    "check_environment": "api.verify",
-    "check_executor": "api.verify",
-    "check_sandbox": "api.verify",
-    "compare": "api.results",
-    "diagnose": "api.diagnosis",
-    "effects": "api.results",
-    "estimate": "api.estimate",
-    "export_runs": "api.outputs",
-    "headroom": "api.results",
-    "leaderboard": "api.results",
-    "list_agents": "api.listing",
-    "list_environments": "api.listing",
-    "load_bare_environment": "api.listing",
-    "load_environment": "api.listing",
-    "load_run": "api.run",
+    "audit": "api.read.diagnosis",
+    "bundle": "api.read.outputs",
+    "check_agent": "api.play.checks",
+    "check_environment": "api.play.checks",
+    "check_executor": "api.play.checks",
+    "check_sandbox": "api.play.checks",
+    "compare": "api.read.results",
+    "diagnose": "api.read.diagnosis",
+    "effects": "api.read.results",
+    "estimate": "api.play.estimate",
+    "export_runs": "api.read.outputs",
+    "headroom": "api.read.results",
+    "leaderboard": "api.read.results",
+    "list_agents": "api.play.listing",
+    "list_environments": "api.play.listing",
+    "load_bare_environment": "api.play.listing",
+    "load_environment": "api.play.listing",
+    "load_run": "api.read.run",
     "load_runs": "records.tables",
-    "post_hoc": "api.verify",
-    "power": "api.power",
-    "resume": "api.play",
-    "run": "api.play",
-    "run_suite": "api.suite",
-    "serve": "api.serve",
-    "verify": "api.verify",
-    "write_report": "api.outputs",
+    "post_hoc": "api.play.replay",
+    "power": "api.read.power",
+    "resume": "api.play.run",
+    "run": "api.play.run",
+    "run_suite": "api.play.suite",
+    "serve": "api.play.serve",
+    "verify": "api.read.verify",
+    "write_report": "api.read.outputs",
 }
 """Where each public name is defined: its module is loaded when the name is first used."""
 __all__ = [

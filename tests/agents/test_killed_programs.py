@@ -17,7 +17,7 @@ from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit import acp_client
 from evopolicygym.agents.kit.outside_agent import TurnOver
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.api.serve import host
+from evopolicygym.api.play.serve import host
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import AgentError
 from evopolicygym.core.event import AgentEnded

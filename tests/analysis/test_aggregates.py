@@ -93,10 +93,10 @@ def test_the_improvement_has_a_useful_interval(repeats: int, tasks: int, widest:
 
 
 def test_the_leaderboard_shows_aggregates(shell: Shell) -> None:
-    """``leaderboard --aggregates`` shows one table, also as CSV and JSON; scores above the best known are not cut."""
-    asked = ("leaderboard", "--with", "paper,references", "--normalise", "known", "--family", "gym_box2d")
+    """``leaderboard --show aggregates`` shows one table, also as CSV and JSON; no score is cut at the best known."""
+    asked = ("leaderboard", "--beside", "paper,references", "--normalise", "known", "--family", "gym_box2d")
     entries = {row["entry"]: row for row in shell.json(*asked)["aggregates"]["entries"]}
-    header = shell.printed(*asked, "--aggregates", "--format", "csv").splitlines()[0]
+    header = shell.printed(*asked, "--show", "aggregates", "--format", "csv").splitlines()[0]
 
     assert entries["GPT-5.5 (Codex)"]["optimality_gap"]["value"] > 0
     assert len(entries["reference"]["profile"]["shares"]) == 101

@@ -6,6 +6,7 @@ import pytest
 
 import evopolicygym
 from evopolicygym.analysis.tables.table import cell_text
+from evopolicygym.core.errors import UnknownName, UsageError
 from records_of_runs import changed, real_document, write
 
 pytestmark = pytest.mark.made_up
@@ -28,7 +29,7 @@ def runs(tmp_path: Path) -> Path:
 
 def test_the_grid(runs: Path) -> None:
     """Each harness is a row, each model with its effort a column; a pair that was not played is an empty cell."""
-    table = evopolicygym.leaderboard(runs).arranged(show="harnesses")[0]
+    table = evopolicygym.leaderboard(runs, show="harnesses").arranged()[0]
     rows = {
         row[0]: dict(zip([one.heading for one in table.columns[1:]], map(cell_text, row[1:]), strict=True))
         for row in table.rows
@@ -40,6 +41,27 @@ def test_the_grid(runs: Path) -> None:
         "tuner": {"no model"},
     }
     assert rows["tuner"]["no model"].startswith("1.000 [")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("my codex m m low", "my neutral m m low"), ("my codex m", "my neutral m"), ("my tuner ", "Uniform random")],
+)
+def test_an_entry_is_known_by_each_of_its_names(runs: Path, first: str, second: str) -> None:
+    """``compare`` takes what tables call an entry, and what a suite calls it."""
+    pair = evopolicygym.compare(first, second, runs).pair
+
+    assert (pair.first.label.startswith(first.strip()), pair.second.label.startswith(second)) == (True, True)
+
+
+def test_a_name_of_several_entries_is_refused(runs: Path) -> None:
+    """So are two names of one entry, and a misspelt name, which is answered with the nearest."""
+    with pytest.raises(UsageError, match="codex m m low, seed 0"):
+        evopolicygym.compare("my codex m", "my neutral m", runs, group_by=["seed"])
+    with pytest.raises(UsageError, match="one entry"):
+        evopolicygym.compare("my codex m", "my codex m m low", runs)
+    with pytest.raises(UnknownName, match="Did you mean 'my codex m m low'"):
+        evopolicygym.compare("my codex m m lw", "my neutral m", runs)
 
 
 def test_columns_of_their_own(runs: Path) -> None:

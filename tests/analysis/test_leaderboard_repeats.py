@@ -104,7 +104,7 @@ def test_advice_fits_a_difference_of_budgets(tmp_path: Path, document: dict[str,
     runs = [write(tmp_path / "runs", one) for one in budgets]
     said = refusal(*runs)
 
-    assert [word in said for word in ("experiment", "--by budget", "--mix")] == [False, True, True]
+    assert [word in said for word in ("experiment", "--group-by budget", "--allow-incomparable")] == [False, True, True]
     assert score_table(load_results(runs).runs, [], TableFilter(["budget"])).entry("tuner, budget 9")
 
 
@@ -115,7 +115,7 @@ def test_advice_fits_a_difference_of_cases(tmp_path: Path, document: dict[str, A
     others = changed(document, "acrobot", "b", RETURNS) | {"experiment": "another", "commitment": "another"}
     elsewhere = refusal(write(tmp_path / "more", few), write(tmp_path / "more", others))
 
-    assert [word in said for word in ("experiment", "--by", "--mix")] == [False, False, True]
+    assert [word in said for word in ("experiment", "--group-by", "--allow-incomparable")] == [False, False, True]
     assert "experiment" in elsewhere
 
 
@@ -137,7 +137,7 @@ def test_what_is_not_comparable_stands_side_by_side(tmp_path: Path, document: di
     private = changed(document, "acrobot", "tuner", RETURNS)
     write(tmp_path / "runs", private)
     write(tmp_path / "runs", private | {"run_id": "b", "seed": 1, "split": "public", "commitment": "public cases"})
-    shown = CliRunner().invoke(app, ["leaderboard", str(tmp_path / "runs"), "--with", "paper"])
+    shown = CliRunner().invoke(app, ["leaderboard", str(tmp_path / "runs"), "--beside", "paper"])
     told = CliRunner().invoke(app, ["leaderboard", str(tmp_path / "runs"), "--json"])
 
     assert shown.exit_code == 0
@@ -150,7 +150,7 @@ def test_what_is_not_comparable_stands_side_by_side(tmp_path: Path, document: di
 
 
 def test_entries_told_apart_by_their_split_stand_in_one_table(tmp_path: Path, document: dict[str, Any]) -> None:
-    """``--by split`` pools nothing of other cases, so it is not refused; what differs is said."""
+    """``--group-by split`` pools nothing of other cases, so it is not refused; what differs is said."""
     private = changed(document, "acrobot", "tuner", RETURNS)
     write(tmp_path / "runs", private)
     write(tmp_path / "runs", private | {"run_id": "b", "seed": 1, "split": "public", "commitment": "public cases"})

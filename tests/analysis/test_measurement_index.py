@@ -15,8 +15,8 @@ from diagnosed import known_run, recorded
 from evopolicygym.analysis import measurement_index
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Diagnostic
 from evopolicygym.analysis.measurement_index import MeasurementIndex, run_key
-from evopolicygym.api import diagnosis
-from evopolicygym.api.diagnosis import Diagnosis, diagnose
+from evopolicygym.api.read import diagnosis
+from evopolicygym.api.read.diagnosis import Diagnosis, diagnose
 from evopolicygym.core import places
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records import file_stamps

@@ -22,9 +22,9 @@ def test_shipped_runs_have_it() -> None:
 
 
 def test_the_leaderboard_shows_it_on_request(shell: Shell) -> None:
-    """``leaderboard --optimism`` has tasks by entries; JSON has it beside each score."""
-    asked = ("leaderboard", "--with", "baselines")
-    printed = shell.printed(*asked, "--optimism", "--format", "csv")
+    """``leaderboard --show optimism`` has tasks by entries; JSON has it beside each score."""
+    asked = ("leaderboard", "--beside", "baselines")
+    printed = shell.printed(*asked, "--show", "optimism", "--format", "csv")
     rows = {row["entry"]: row for row in shell.json(*asked)["entries"]}
 
     assert printed.startswith("task,tuner (ours),tuner (ours)_low")

@@ -58,14 +58,14 @@ def test_figures_are_no_entries_even_where_they_are_the_best(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("form", "options"),
     [
-        ("table", []), ("table", ["--harnesses"]), ("csv", ["--scores"]), ("markdown", ["--family", "minigrid"]),
-        ("latex", ["--per-task"]),
+        ("table", []), ("table", ["--show", "harnesses"]), ("csv", ["--show", "scores"]),
+        ("markdown", ["--family", "minigrid"]), ("latex", ["--per-task"]),
     ],
 )  # fmt: skip
 def test_the_protocol_is_always_said(shell: Shell, form: str, options: list[str]) -> None:
     """Wherever a figure is shown, the table says how its protocol differs, and that it is not ranked."""
     shipped = "published" if form == "csv" else "paper,published"  # CSV is one table
-    came = shell("leaderboard", "--with", shipped, "--format", form, *options)
+    came = shell("leaderboard", "--beside", shipped, "--format", form, *options)
     notes = came.err if form == "csv" else came.out
 
     assert came.code == 0
@@ -116,7 +116,7 @@ def test_a_family_has_the_figures_of_its_tasks() -> None:
 def test_figures_are_refused_where_entries_are_compared() -> None:
     """What ranks or pairs entries takes none of these figures, and says what would work."""
     assert set(other_names()).isdisjoint(shipped_names())
-    with pytest.raises(UsageError, match="--with published"):
+    with pytest.raises(UsageError, match="--beside published"):
         shipped("published")
     with pytest.raises(UsageError, match="other protocols"):
         evopolicygym.compare("tuner", "random", [], ["published"])

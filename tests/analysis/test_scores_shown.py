@@ -235,7 +235,9 @@ def test_csv_of_tasks_is_one_long_table(tmp_path: Path, document: Document, shel
     assert [float(row["rank"]) for row in own] == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("options", [["--scores"], ["--harnesses"], ["--with", "paper,published"], ["--audit"]])
+@pytest.mark.parametrize(
+    "options", [["--show", "scores"], ["--show", "harnesses"], ["--beside", "paper,published"], ["--audit"]]
+)
 def test_csv_has_one_header(tmp_path: Path, document: Document, shell: Shell, options: list[str]) -> None:
     """Whatever is shown, all lines of a CSV have the columns of the first."""
     below = laid(tmp_path / "runs", document, [("acrobot", "a", [-80.0, -90.0, -85.0, -84.0], 0)])
@@ -259,7 +261,7 @@ def test_latex_has_minus_signs_and_the_best_in_bold(tmp_path: Path, document: Do
     """A negative number has a minus sign, and each task's best score is bold."""
     runs: list[Run] = [("acrobot", "a", [-80.0] * 4, 0), ("acrobot", "b", [-90.0] * 4, 0)]
     below = laid(tmp_path / "runs", document, runs)
-    text = shell.printed("leaderboard", below, "--scores", "--format", "latex")
+    text = shell.printed("leaderboard", below, "--show", "scores", "--format", "latex")
 
     assert r"\textbf{$-$80.00} & $-$90.00" in text
 

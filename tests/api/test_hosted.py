@@ -8,8 +8,8 @@ import pytest
 
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.outside_agent import TurnOver
-from evopolicygym.api.run import Run
-from evopolicygym.api.serve import HostedRun, host, host_again
+from evopolicygym.api.play.serve import HostedRun, host, host_again
+from evopolicygym.api.read.run import Run
 from evopolicygym.core.errors import AgentError
 from evopolicygym.sandbox.program.standing import Execution, WorkplaceLost
 from fakes import PATIENCE_S

@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "help of run": ("run", "--help"),
     "help of suite": ("suite", "--help"),
     "apart": ("leaderboard", "runs", "--json"),
-    "by": ("leaderboard", "runs", "--by", "patience", "--json"),
+    "by": ("leaderboard", "runs", "--group-by", "patience", "--json"),
 }
 """What is typed, one after the other."""
 PROGRAM = """

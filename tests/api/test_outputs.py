@@ -51,7 +51,7 @@ def test_pandas_may_be_missing(run: evopolicygym.Run, monkeypatch: pytest.Monkey
 def test_a_notebook_shows_a_run_with_its_figure(run: evopolicygym.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a row for each submission and a figure; without matplotlib there is no figure."""
     with_figure = run._repr_html_()
-    monkeypatch.setattr("evopolicygym.api.run.find_spec", lambda _name: None)
+    monkeypatch.setattr("evopolicygym.api.read.run.find_spec", lambda _name: None)
 
     assert with_figure.count("<svg") == 1
     assert with_figure.count("<tr>") >= 1 + len(run.submissions)
@@ -63,24 +63,9 @@ def test_a_leaderboard_is_one_object(run: evopolicygym.Run) -> None:
     board = evopolicygym.leaderboard(run.path)
 
     assert [[one.entry.label for one in group.standings] for group in board.groups] == [["two_gains", "Uniform random"]]
-    assert board.boards == {group.title: group.leaderboard for group in board.groups}
     texts = board.to_markdown(), board.to_latex(), board.to_csv()
     assert texts == tuple(board.written(form) for form in ("markdown", "latex", "csv"))
     assert "<table>" in board._repr_html_()
-
-
-def test_old_names_of_arguments_work(run: evopolicygym.Run) -> None:
-    """They warn and mean the same; both names at once are refused."""
-    with pytest.warns(DeprecationWarning, match="group_by"):
-        old = evopolicygym.leaderboard(run.path, by=["seed"])
-    with pytest.warns(DeprecationWarning, match="published"):
-        evopolicygym.headroom(run.path, beside=["paper"])
-    with pytest.warns(DeprecationWarning, match="on_warning"):
-        evopolicygym.verify(run.path, on_note=print)
-    with pytest.raises(TypeError):
-        evopolicygym.leaderboard(run.path, by=["seed"], group_by=["seed"])
-
-    assert old.records == evopolicygym.leaderboard(run.path, group_by=["seed"]).records
 
 
 def test_runs_are_exported_and_reported(run: evopolicygym.Run, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.api.play import spec_notes
+from evopolicygym.api.play.run import spec_notes
 from evopolicygym.specs.catalog import load
 
 SPEC = """

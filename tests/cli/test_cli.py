@@ -235,7 +235,12 @@ def test_show_in_json(shell: Shell, run: PlayedRun) -> None:
     written = json.loads(run.paths.document.read_text(encoding="utf-8"))
     besides = {"record": found["record"], "unchecked": found["unchecked"]}
     besides |= {"being_played": False, "candidates": 4, "distinct_checkpoints": 3, "first_reached_submission": 3}
-    besides |= {"random_play": None, "experiment_name": "default", "selection_optimism": found["selection_optimism"]}
+    besides |= {
+        "entry": "players:make_evolver",
+        "random_play": None,
+        "experiment_name": "default",
+        "selection_optimism": found["selection_optimism"],
+    }
 
     assert {"run": str(run.paths.root), **written, **besides} == found
 

@@ -17,7 +17,7 @@ LOADED = "import time:"
 MOMENTS = (
     "typer",
     "evopolicygym.cli.options",
-    "evopolicygym.api.progress",
+    "evopolicygym.api.play.progress",
     *(
         pytest.param(module, marks=pytest.mark.nightly)
         for module in ("evopolicygym.cli.main", "rich.console", "evopolicygym.specs.catalog", "evopolicygym.runs.run")

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
-from evopolicygym.api.progress import RunView
+from evopolicygym.api.play.progress import RunView
 from evopolicygym.cli.suite_view import SuiteView
 from evopolicygym.core.run import Stage, fold
 from evopolicygym.records.paths import RunPaths

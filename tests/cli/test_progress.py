@@ -10,7 +10,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.analysis.run_scores import compare
-from evopolicygym.api.progress import RunView, submissions_table
+from evopolicygym.api.play.progress import RunView
+from evopolicygym.api.read.submissions import submissions_table
 from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.core.agent import AgentConfig, Allowance
 from evopolicygym.core.event import CloseReason, EpisodePlayed, Event, RunClosed, RunFinished, RunStatus

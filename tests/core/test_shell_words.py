@@ -11,10 +11,10 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.text import shell_word
 from evopolicygym.environments.description import _pack_hint
 from evopolicygym.environments.versions import not_installed
+from evopolicygym.export.bundle import bundle_runs
 from evopolicygym.packs.installation import interpreter
 from evopolicygym.records.checked import open_runs
 from evopolicygym.records.experiment import EXPERIMENT_FILE
-from evopolicygym.runs.bundle import bundle_runs
 from evopolicygym.specs import catalog
 from evopolicygym.viewer.documents.overview import RunIndex
 from exported import recorded

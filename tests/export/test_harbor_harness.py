@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.api.outputs import export_harbor
+from evopolicygym.api.play.harbor import export_harbor
 from evopolicygym.runs.suites.suite import load_suite
 from harbor_topology import PYTHON
 from places import ROOT, SUPPORT

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym import references
-from evopolicygym.api.outputs import export_harbor
+from evopolicygym.api.play.harbor import export_harbor
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.export.harbor import WHEEL, constraints
 from evopolicygym.runs.suites.suite import load_suite

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.api.outputs import export_harbor
+from evopolicygym.api.play.harbor import export_harbor
 from harbor_topology import Topology, topology
 
 pytestmark = pytest.mark.nightly

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
+from evopolicygym.core.finding import ReplayVerdict
 from evopolicygym.core.rollout import Episode, Failure, FailureReason
-from evopolicygym.runs.replay import ReplayedCase, Verdict, compare_replay
+from evopolicygym.runs.replay import ReplayedCase, compare_replay
 from evopolicygym.specs import catalog
 from whole_runs import config, played
 
@@ -26,18 +27,18 @@ def replayed(recorded: Episode = RECORDED, reasons: tuple[str, ...] = ELSEWHERE,
 @pytest.mark.parametrize(
     ("one", "verdict"),
     [
-        (ReplayedCase(0, RECORDED, RECORDED, "bubblewrap", ELSEWHERE), Verdict.SAME),
-        (replayed(episode_return=-8.0), Verdict.ROUNDING),
-        (replayed(episode_return=-8.0005), Verdict.ROUNDING),
-        (replayed(episode_return=-8.01), Verdict.DIFFERENT),
-        (replayed(length=49), Verdict.DIFFERENT),
-        (replayed(terminated=True), Verdict.DIFFERENT),
-        (replayed(success=True), Verdict.DIFFERENT),
-        (replayed(failure=Failure(FailureReason.ERROR, "no")), Verdict.DIFFERENT),
-        (replayed(reasons=(), episode_return=-8.0005), Verdict.DIFFERENT),
+        (ReplayedCase(0, RECORDED, RECORDED, "bubblewrap", ELSEWHERE), ReplayVerdict.SAME),
+        (replayed(episode_return=-8.0), ReplayVerdict.ROUNDING),
+        (replayed(episode_return=-8.0005), ReplayVerdict.ROUNDING),
+        (replayed(episode_return=-8.01), ReplayVerdict.DIFFERENT),
+        (replayed(length=49), ReplayVerdict.DIFFERENT),
+        (replayed(terminated=True), ReplayVerdict.DIFFERENT),
+        (replayed(success=True), ReplayVerdict.DIFFERENT),
+        (replayed(failure=Failure(FailureReason.ERROR, "no")), ReplayVerdict.DIFFERENT),
+        (replayed(reasons=(), episode_return=-8.0005), ReplayVerdict.DIFFERENT),
     ],
 )
-def test_rounding_is_told_from_other_differences(one: ReplayedCase, verdict: Verdict) -> None:
+def test_rounding_is_told_from_other_differences(one: ReplayedCase, verdict: ReplayVerdict) -> None:
     """Rounding changes no ending, moves a return by at most 1e-4 of it, and has other arithmetic as its reason."""
     assert compare_replay([one])[0] is verdict
 
@@ -53,9 +54,9 @@ def test_how_much_returns_differ_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("less", "code", "verdict"),
-    [(1e-9, 6, Verdict.ROUNDING), pytest.param(0.1, 1, Verdict.DIFFERENT, marks=pytest.mark.nightly)],
+    [(1e-9, 6, ReplayVerdict.ROUNDING), pytest.param(0.1, 1, ReplayVerdict.DIFFERENT, marks=pytest.mark.nightly)],
 )
-def test_the_verb_has_an_exit_code_for_rounding(less: float, code: int, verdict: Verdict, tmp_path: Path) -> None:
+def test_the_verb_has_an_exit_code_for_rounding(less: float, code: int, verdict: ReplayVerdict, tmp_path: Path) -> None:
     """A record that was made by other arithmetic differs by rounding or fails, each with its own exit code."""
     asked = config(tmp_path / "runs", "players:make_rounder", budget=1, pinned=False)
     agent = replace(asked.agent, options={"less": less})

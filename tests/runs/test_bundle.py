@@ -85,7 +85,7 @@ def test_a_board_says_which_runs_are_missing(packed: Path, author: Path, tmp_pat
     """The bundle and the leaderboard count the runs that an experiment began and that aren't there."""
     whole = evopolicygym.bundle(author / "runs" / "board", tmp_path / "whole.tar.gz")
     with state_kept_in(tmp_path / "elsewhere"):
-        less, more = (evopolicygym.leaderboard(file).boards[""].notes for file in (packed, whole.file))
+        less, more = (evopolicygym.leaderboard(file).groups[0].notes for file in (packed, whole.file))
 
     assert [(one.began, len(one.missing)) for one in whole.index.experiments] == [(2, 0)]
     assert [len(json.loads(files_of(packed)[INDEX])["experiments"][0]["missing"])] == [1]
@@ -229,4 +229,4 @@ def test_the_verb(author: Path, tmp_path: Path, shell: Shell) -> None:
 
     assert (len(told["runs"]), told["experiments"][0]["began"]) == (2, 2)
     assert shell("verify", str(file)).code == 0
-    assert shell("compare", str(file), "Random", "--with", "anchors").code in {0, 2}
+    assert shell("compare", str(file), "Random", "--beside", "anchors").code in {0, 2}

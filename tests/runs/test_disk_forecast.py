@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evopolicygym.api.play import notes_of
+from evopolicygym.api.play.run import notes_of
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.spaces import Box, to_schema

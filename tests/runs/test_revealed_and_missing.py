@@ -53,8 +53,8 @@ def test_it_is_not_pooled_with_the_others(runs: Path) -> None:
     """Both stand in tables of their own; where they are mixed, a note says so."""
     apart, mixed = evopolicygym.leaderboard(runs), evopolicygym.leaderboard(runs, allow_incomparable=True)
 
-    assert sorted(apart.boards) == ["cases not revealed before", "cases revealed before"]
-    assert [any("revealed" in note for note in board.notes) for board in mixed.boards.values()] == [True]
+    assert sorted(group.title for group in apart.groups) == ["cases not revealed before", "cases revealed before"]
+    assert [any("revealed" in note for note in board.notes) for board in mixed.groups] == [True]
 
 
 def test_a_public_split_has_nothing_to_reveal(runs: Path) -> None:
@@ -74,13 +74,13 @@ def test_runs_that_are_gone_are_counted(runs: Path) -> None:
 
     assert ledger is not None
     assert (ledger.since, len(ledger.runs)) == ("", 2)
-    assert [sum("are not among these" in note for note in board.notes) for board in (*whole.boards.values(),)] == [0]
-    assert [note for note in less.boards[""].notes if note.startswith("1 of 2 runs")]
+    assert [sum("are not among these" in note for note in board.notes) for board in whole.groups] == [0]
+    assert [note for note in less.groups[0].notes if note.startswith("1 of 2 runs")]
 
 
 def test_where_runs_are_not_listed_none_is_missing(runs: Path, tmp_path: Path) -> None:
     """On another machine nothing is known of runs that are gone."""
     with state_kept_in(tmp_path / "elsewhere"):
-        board = evopolicygym.leaderboard(runs, allow_incomparable=True).boards[""]
+        board = evopolicygym.leaderboard(runs, allow_incomparable=True).groups[0]
 
     assert not [note for note in board.notes if "are not among these" in note]

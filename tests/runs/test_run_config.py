@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
-from evopolicygym.cli.options import parse_json_pairs, parse_pairs
+from evopolicygym.cli.play_options import parse_json_pairs, parse_pairs
 from evopolicygym.core.agent import IN_WORKSPACE, Allowance, Rates
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.paths import RunPaths

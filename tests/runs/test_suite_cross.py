@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.cli.options import parse_cross
+from evopolicygym.cli.play_options import parse_cross
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites

@@ -11,8 +11,8 @@ import pytest
 
 import evopolicygym
 from enclosed import needs_bubblewrap
-from evopolicygym.api.play import RunInterrupted
-from evopolicygym.api.serve import host
+from evopolicygym.api.play.run import RunInterrupted
+from evopolicygym.api.play.serve import host
 from evopolicygym.core.errors import MissingExtra, UnknownName
 from evopolicygym.core.event import AgentMetered, AgentStarted, Event, RunClosed
 from evopolicygym.core.run import RunState, fold

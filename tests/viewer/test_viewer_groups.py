@@ -79,7 +79,7 @@ def ranked(shell: Shell, runs: Path, *more: str) -> list[dict[str, Any]]:
 
 def test_the_same_groups_and_numbers_everywhere(runs: Path, tmp_path: Path, shell: Shell) -> None:
     """The program, the site and a report's pages have the same groups, entries, means and intervals, to the digit."""
-    shell.printed("report", runs, "-o", tmp_path / "report", "--no-figures", "--with", "paper")
+    shell.printed("report", runs, "-o", tmp_path / "report", "--no-figures", "--beside", "paper")
     (suite, beside), kept = served(runs, "suite", "suite/paper"), kept_documents(tmp_path / "report")
     expected = ranked(shell, runs)
 
@@ -88,12 +88,12 @@ def test_the_same_groups_and_numbers_everywhere(runs: Path, tmp_path: Path, shel
     assert comparable(kept["suite"]["groups"]) == expected
     assert kept["suite"] == suite
     assert comparable(beside["groups"]) == comparable(kept["suite/paper"]["groups"])
-    assert comparable(beside["groups"]) == ranked(shell, runs, "--with", "paper")
+    assert comparable(beside["groups"]) == ranked(shell, runs, "--beside", "paper")
 
 
 def test_a_report_keeps_the_leaderboards_that_were_asked_for(runs: Path, tmp_path: Path, shell: Shell) -> None:
-    """Pages have the leaderboards with the tables of --with and without any, and no further combination."""
-    for name, tables in {"none": [], "two": ["--with", "paper,anchors"]}.items():
+    """Pages have the leaderboards with the tables of --beside and without any, and no further combination."""
+    for name, tables in {"none": [], "two": ["--beside", "paper,anchors"]}.items():
         shell.printed("report", runs, "-o", tmp_path / name, "--no-figures", *tables)
     found = [
         {document for document in kept_documents(tmp_path / name) if document.startswith("suite")}
@@ -147,14 +147,14 @@ def test_a_run_that_goes_on_is_with_those_of_its_options(runs: Path) -> None:
 
 
 def test_two_runs_name_the_command_that_compares_them(runs: Path) -> None:
-    """The page of two runs has the command with their directories; of runs of two groups, with --mix."""
+    """The page of two runs has the command with their directories; of runs of two groups, with --allow-incomparable."""
     with ServedViewer([runs]) as viewer:
         ids = {place.root.name: place.id for place in viewer.documents.index.places().values()}
         one, other, far = ids["random-10-0"], ids["tuner-10-0"], ids["tuner-12-0"]
         alike, apart = (asked(viewer, f"/data/compare/{one}/{second}.json").document for second in (other, far))
 
     assert alike["command"] == f"evopolicygym compare {runs}/random-10-0 {runs}/tuner-10-0"
-    assert apart["command"] == f"evopolicygym compare {runs}/random-10-0 {runs}/tuner-12-0 --mix"
+    assert apart["command"] == f"evopolicygym compare {runs}/random-10-0 {runs}/tuner-12-0 --allow-incomparable"
 
 
 LIMITED = AgentConfig("neutral", "m", allowance=Allowance(tokens=500))

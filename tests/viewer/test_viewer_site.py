@@ -13,8 +13,8 @@ import pytest
 from diagnosed import known_run, recorded
 from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.viewer.site.app import static_files
 from evopolicygym.viewer.site.serving import ServedViewer
+from evopolicygym.viewer.site.static_files import static_files
 from viewed import PATIENCE_S, asked
 
 pytestmark = pytest.mark.made_up

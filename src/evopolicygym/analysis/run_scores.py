@@ -66,9 +66,8 @@ def compare(state: RunState) -> list[Row]:
     ]
     rows += [Row(name, mean, None, paper().source) for name, mean in paper().scores_on(environment).items()]
     if held_out:
-        name = opened.agent.name + (f" {opened.agent.model}" if opened.agent.model else "")
         cases = f"{held_out.count} held-out cases" + (f", {opened.split} split" if environment.is_known else "")
-        rows.append(Row(f"this run ({name})", held_out.mean, held_out.standard_error, cases, is_run=True))
+        rows.append(Row(f"this run ({opened.agent.entry})", held_out.mean, held_out.standard_error, cases, is_run=True))
     return sorted(rows, key=lambda row: -row.mean)
 
 

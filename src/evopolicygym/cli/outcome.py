@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.analysis.run_scores import Row, compare
-from evopolicygym.core.agent import AgentEnd
+from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
 from evopolicygym.core.options import KNOBS, changed_settings
@@ -21,10 +21,10 @@ from evopolicygym.core.task import Task
 from evopolicygym.core.text import counted, number, plus_minus, printable, shell_word
 from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.checked import CheckedRun, RecordState, look_at_run
+from evopolicygym.records.checkpoints import starter_checkpoint
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import run_document, success_rate, summary_of
-from evopolicygym.runs.workspace import starter
 
 NORMAL_ENDS = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
 """Ends of an agent's turn that need no warning."""
@@ -57,6 +57,7 @@ def show_outcome(
     if usage := _format_usage(summary_of(record).usage):
         console.print(Text(f"model   {usage}"), soft_wrap=True)
     opened = state.opened
+    console.print(Text(f"entry   {_format_agent(opened.agent)}"), soft_wrap=True)
     if submissions_shown and (made_by := " ".join(filter(None, (opened.evopolicygym_version, opened.agent_version)))):
         console.print(Text(f"made by evopolicygym {printable(made_by)}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
@@ -85,6 +86,7 @@ def as_json(root: Path) -> dict[str, object]:
         "run": str(root),
         "record": checked.state.value,
         "unchecked": checked.unchecked,
+        "entry": state.opened.agent.entry,
         "being_played": is_locked(RunPaths(root).lock),
         "first_reached_submission": state.first_reached,
         "candidates": len(state.candidates),
@@ -94,6 +96,12 @@ def as_json(root: Path) -> dict[str, object]:
         "experiment_name": checked.experiment_name or None,
         **run_document(RunPaths(root)),
     }
+
+
+def _format_agent(agent: AgentConfig) -> str:
+    """Return what tables call an agent, with its kind beside it where the name doesn't say it."""
+    entry = printable(agent.entry)
+    return f"{entry} ({printable(agent.name)})" if agent.label else entry
 
 
 def _selection_optimism(state: RunState) -> float | None:
@@ -245,7 +253,7 @@ def random_play(state: RunState) -> str:
     held_out, selected = state.held_out(), state.selected
     if held_out is None or selected is None:
         return ""
-    if selected.checkpoint == starter():
+    if selected.checkpoint == starter_checkpoint():
         return "this score is that of random play: the selected policy is the starter, which acts at random"
     anchor = state.opened.task.environment.random_anchor
     if anchor is None or held_out.standard_error is None:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-    from evopolicygym.api.run import Run
-    from evopolicygym.runs.suites.play import Update
-    from evopolicygym.runs.suites.suite import PlannedRun
+    from evopolicygym.api.read.run import Run
 
 LOG = logging.getLogger("evopolicygym")
 """The package's only logger; silent unless ``--verbose`` is given."""
@@ -139,11 +137,6 @@ def progress_console(verbosity: Verbosity, *, as_json: bool) -> "Console":
     from rich.console import Console
 
     return Console(quiet=True) if as_json or verbosity is Verbosity.QUIET else err()
-
-
-def log_update(run: "PlannedRun", update: "Update") -> None:
-    """Log a suite run's progress or result."""
-    LOG.info("%s: %s", run, update)
 
 
 def _set_logging(*, on: bool) -> None:

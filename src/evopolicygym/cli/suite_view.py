@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.analysis.ranking.bootstrap import HELD_OUT, held_out_sample
+from evopolicygym.cli.output import LOG
 from evopolicygym.core.run import Stage
 from evopolicygym.core.text import duration, plus_minus, shell_word
 from evopolicygym.environments.versions import is_installed
@@ -43,6 +44,11 @@ STYLES = {
 }
 REASON_LENGTH = 20
 """The largest number of characters of a reason in a cell."""
+
+
+def log_update(run: PlannedRun, update: Update) -> None:
+    """Log a suite run's progress or result."""
+    LOG.info("%s: %s", run, update)
 
 
 class SuiteView:

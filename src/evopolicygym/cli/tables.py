@@ -13,7 +13,7 @@ from evopolicygym.core.text import printable
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.tables.table import Table
-    from evopolicygym.api.results import TableSet
+    from evopolicygym.api.read.table_set import TableSet
     from evopolicygym.core.finding import Finding
     from evopolicygym.records.reader import Problem
 

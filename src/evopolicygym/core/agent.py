@@ -343,6 +343,11 @@ def entry_of(name: str, model: str = "", effort: str = "", command: Sequence[str
     return " ".join(part for part in (label or name, model, effort, program, outside) if part)
 
 
+def planned_name(name: str, model: str = "", effort: str = "", label: str = "") -> str:
+    """Return what a suite calls an agent: its label, or else ``NAME:MODEL@EFFORT`` without the missing parts."""
+    return label or f"{name}{f':{model}' if model else ''}{f'@{effort}' if effort else ''}"
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeAddress:
     """The judge's address."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
@@ -28,6 +29,17 @@ class Finding:
     """Further JSON values by name, for programs."""
 
 
+class ReplayVerdict(StrEnum):
+    """The verdict of a replay on a score."""
+
+    SAME = "same"
+    """Every trajectory equals the recorded one, bit for bit."""
+    ROUNDING = "rounding"
+    """The record was made with other arithmetic or versions, and returns differ only by rounding."""
+    DIFFERENT = "different"
+    """Anything else: the record was changed, or a chaotic simulator amplified rounding."""
+
+
 class ProgressTracker(Protocol):
     """Shows the progress of a loop."""
 
@@ -38,3 +50,15 @@ class ProgressTracker(Protocol):
 def no_progress(_what: str, items: Sequence[Item], /) -> Iterable[Item]:
     """Return the items, and show nothing."""
     return items
+
+
+class ReplayWatch(Protocol):
+    """Passes on the cases that a replay has played, of so many, and may show how far it is."""
+
+    def __call__(self, played: Iterable[Item], total: int, /) -> Iterable[Item]:
+        """Yield the cases."""
+
+
+def unwatched(played: Iterable[Item], _total: int, /) -> Iterable[Item]:
+    """Return the cases, and show nothing."""
+    return played

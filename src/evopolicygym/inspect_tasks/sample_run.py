@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evopolicygym.api.run import Run
-from evopolicygym.api.serve import HostedRun, host, host_again
+from evopolicygym.api.play.serve import HostedRun, host, host_again
+from evopolicygym.api.read.run import Run
 from evopolicygym.core.agent import INSPECT
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import AUTO, DEFAULT_EXPERIMENT

@@ -29,7 +29,7 @@ from inspect_ai.util import (
 from inspect_ai.util._sandbox.environment import SandboxUnavailableError
 
 from evopolicygym.agents.kit.outside_agent import TurnOver
-from evopolicygym.api.run import Run
+from evopolicygym.api.read.run import Run
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.inspect_tasks.sample_run import SPEC, RunSettings, SampleIdentity, SampleRun, sample_run
 from evopolicygym.sandbox.program.standing import Execution, StandingWorkplace, WorkplaceLost

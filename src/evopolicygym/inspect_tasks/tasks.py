@@ -19,7 +19,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import bash, text_editor
 from inspect_ai.util import SandboxEnvironmentSpec, sandbox
 
-from evopolicygym.api.run import Run
+from evopolicygym.api.read.run import Run
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import AUTO, DEFAULT_EXPERIMENT
 from evopolicygym.core.score import normalised

@@ -1,7 +1,7 @@
 """Bundles: archives of finished runs that anyone can verify, written reproducibly and read as untrusted input.
 
 ``bundle.json`` comes first; it lists the runs, the hash of every other file, and how many runs each experiment started.
-Which files of a run are included is decided in ``runs/bundle.py``.
+Which files of a run are included is decided in ``export/bundle.py``.
 """
 
 import gzip

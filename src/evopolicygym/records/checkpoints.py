@@ -2,10 +2,15 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.resources import as_file, files
 from pathlib import Path
 
 from evopolicygym.core import regular_file
 
+STARTER = ("runs", "workspace_template", "system")
+"""The path of the starter policy in the package."""
 TAKING = ".taking-"
 """The prefix of a checkpoint that is being copied."""
 
@@ -30,3 +35,11 @@ def name_of(checkpoint: Path, root: Path | None = None) -> str:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             files[path.relative_to(checkpoint).as_posix()] = file.tell(), digest
     return checkpoint_name(files)
+
+
+@cache
+def starter_checkpoint() -> str:
+    """Return the name of the checkpoint that the starter policy is where nobody edits it: it plays at random."""
+    with as_file(files("evopolicygym").joinpath(*STARTER)) as policy:
+        contents = {path.name: path.read_bytes() for path in policy.glob("*.py")}
+    return checkpoint_name({name: (len(text), sha256(text).hexdigest()) for name, text in contents.items()})

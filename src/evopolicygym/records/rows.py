@@ -18,7 +18,7 @@ from typing import Any, NewType, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from evopolicygym.core.agent import Allowance, PriceSnapshot, TokenCounts
+from evopolicygym.core.agent import Allowance, PriceSnapshot, TokenCounts, planned_name
 from evopolicygym.core.options import Setting
 from evopolicygym.core.score import estimate
 from evopolicygym.core.strict_json import dumps
@@ -312,6 +312,11 @@ class RunRow(Record):
     def experiment_name(self) -> str:
         """The name of its experiment; empty if it is unknown."""
         return self.experiment or "" if self.experiment != self.experiment_id else ""
+
+    @property
+    def planned_name(self) -> str:
+        """What a suite calls the agent."""
+        return planned_name(self.agent_kind, self.model or "", self.effort or "", self.label or "")
 
     @property
     def limits(self) -> str:

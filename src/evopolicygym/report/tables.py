@@ -185,8 +185,8 @@ OF_BOARD: Mapping[str, ReportTable] = {
     "aggregates": ReportTable(
         "Aggregates of normalised scores",
         "Interquartile mean, median, mean and optimality gap of each entry over all runs of all tasks.",
-        "As `evopolicygym leaderboard --aggregates` does, by the formulas of docs/measure/leaderboard.md; JSON has the "
-        "performance profiles with their bands.",
+        "As `leaderboard --show aggregates` does, by the formulas of docs/measure/leaderboard.md. JSON has "
+        "the performance profiles with their bands.",
         _aggregates,
     ),
     "tasks": ReportTable(
@@ -210,7 +210,7 @@ OF_BOARD: Mapping[str, ReportTable] = {
     "published": ReportTable(
         "Published under other protocols",
         "What others published of these tasks, with how each protocol differs; nothing is ranked by it.",
-        "As it was published; `evopolicygym leaderboard --with published` shows the same.",
+        "As it was published; `evopolicygym leaderboard --beside published` shows the same.",
         _published,
     ),
 }

@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from math import fsum
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import PostHocPlayed, RunOpened
+from evopolicygym.core.finding import ReplayVerdict
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Episode, Executor, Failure, Recording
 from evopolicygym.core.run import RunState, Stage, SubmissionState
@@ -157,17 +157,6 @@ def intact_checkpoint(record: RunRecord, checkpoint: str) -> Path:
     return scratch_path
 
 
-class Verdict(StrEnum):
-    """The verdict of a replay on a score."""
-
-    SAME = "same"
-    """Every trajectory equals the recorded one, bit for bit."""
-    ROUNDING = "rounding"
-    """The record was made with other arithmetic or versions, and returns differ only by rounding."""
-    DIFFERENT = "different"
-    """Anything else: the record was changed, or a chaotic simulator amplified rounding."""
-
-
 ROUNDING = 1e-4
 """The largest difference that counts as rounding: relative for returns above 1, absolute below. A smaller change of a
 record can't be distinguished from another processor, and wouldn't change the score."""
@@ -252,7 +241,7 @@ def select_again(state: RunState, played: Sequence[ReplayedCase]) -> int | None:
     return choice.submit_index if choice else None
 
 
-def verdict_of(state: RunState, played: Sequence[ReplayedCase]) -> tuple[Verdict, str]:
+def verdict_of(state: RunState, played: Sequence[ReplayedCase]) -> tuple[ReplayVerdict, str]:
     """Return the verdict of a replay of both hidden splits, and the reason."""
     found = {
         split: compare_replay([case for case in played if case.split is split])
@@ -261,15 +250,15 @@ def verdict_of(state: RunState, played: Sequence[ReplayedCase]) -> tuple[Verdict
     detail = "; ".join(f"{split.value}: {why}" for split, (_, why) in found.items())
     again, then = select_again(state, played), state.selected.submit_index if state.selected else None
     if again != then:
-        return Verdict.DIFFERENT, f"validation selects submission {again}, the record has {then}; {detail}"
-    return max((verdict for verdict, _ in found.values()), key=list(Verdict).index), detail
+        return ReplayVerdict.DIFFERENT, f"validation selects submission {again}, the record has {then}; {detail}"
+    return max((verdict for verdict, _ in found.values()), key=list(ReplayVerdict).index), detail
 
 
-def compare_replay(played: Sequence[ReplayedCase]) -> tuple[Verdict, str]:
+def compare_replay(played: Sequence[ReplayedCase]) -> tuple[ReplayVerdict, str]:
     """Return the verdict of a replay, and how much returns differ."""
     different = [case for case in played if not case.same]
     if not different:
-        return Verdict.SAME, f"{counted(len(played), 'case')} the same, bit for bit"
+        return ReplayVerdict.SAME, f"{counted(len(played), 'case')} the same, bit for bit"
     most = max(abs(case.difference) for case in different)
     mean = abs(fsum(case.difference for case in different)) / len(played)
     summary = (
@@ -279,11 +268,11 @@ def compare_replay(played: Sequence[ReplayedCase]) -> tuple[Verdict, str]:
     )
     reasons = played[0].reasons
     if not reasons and not played[0].other_versions:
-        return Verdict.DIFFERENT, f"{summary}: arithmetic and versions are the record's, so it is not rounding"
+        return ReplayVerdict.DIFFERENT, f"{summary}: arithmetic and versions are the record's, so it is not rounding"
     because = f"; {'; '.join(reasons)}" if reasons else ""
     if all(case.is_within_rounding for case in different):
-        return Verdict.ROUNDING, f"{summary}: no more than rounding{because}"
-    return Verdict.DIFFERENT, f"{summary}: more than rounding, unless the simulator makes it grow{because}"
+        return ReplayVerdict.ROUNDING, f"{summary}: no more than rounding{because}"
+    return ReplayVerdict.DIFFERENT, f"{summary}: more than rounding, unless the simulator makes it grow{because}"
 
 
 def _ending(episode: Episode) -> tuple[object, ...]:

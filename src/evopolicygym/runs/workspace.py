@@ -11,8 +11,6 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
-from hashlib import sha256
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +22,6 @@ from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import FILMS_A_SUBMISSION, Setting
 from evopolicygym.core.task import BudgetRule, Limits
-from evopolicygym.records.checkpoints import checkpoint_name
 from evopolicygym.records.paths import RunPaths, submission_name
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.sandbox.packages import policy_library
@@ -42,14 +39,6 @@ NAME_IT = "Say where it lies now with --workspace DIR."
 SAMPLE = "sample-"
 """How names of the directories begin that hold the workspace and the home of a turn without memory."""
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-@cache
-def starter() -> str:
-    """Return the name of the checkpoint that the starter policy is where nobody edits it: it plays at random."""
-    with as_file(files("evopolicygym.runs") / "workspace_template" / SYSTEM) as policy:
-        contents = {path.name: path.read_bytes() for path in policy.glob("*.py")}
-    return checkpoint_name({name: (len(text), sha256(text).hexdigest()) for name, text in contents.items()})
 
 
 def create_workspace(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) -> None:

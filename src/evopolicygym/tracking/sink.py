@@ -46,7 +46,7 @@ def config_of(opened: RunOpened) -> dict[str, Configured]:
         "environment_id": task.environment.id,
         "family": task.environment.family,
         "kind": task.environment.kind.value,
-        "agent": agent.label or agent.name,
+        "agent": agent.entry,
         "program_sha256": agent.program_sha256 or None,
         "model": agent.model or None,
         "effort": agent.effort or None,
@@ -301,7 +301,7 @@ def attach_tracker(
 
 def _run(root: Path, state: RunState) -> dict[str, object]:
     opened = state.opened
-    agent = opened.agent.label or opened.agent.name
+    agent = opened.agent.entry
     run = TrackedRun(
         opened.run_id,
         f"{opened.task.environment.name} {agent} {opened.run_id}",

@@ -118,6 +118,7 @@ def remark(descent: Descent) -> str:
     """Return the remarks on a submission's edit."""
     remarks = [
         ("declared parent", descent.is_declared),
+        ("broken", descent.is_broken),
         (f"mended by {descent.mended_by}", descent.mended_by is not None),
         ("acts by episode", descent.acts_by_episode),
     ]

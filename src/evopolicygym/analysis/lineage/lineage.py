@@ -7,13 +7,14 @@ could be loaded (the latest of several). The starter policy comes before all. Th
 - *revert*: the program of an earlier submission that could be loaded, or of the starter, but not of the one before.
 - *cosmetic*: the program of the submission before, under other names, in another order, or with other notes.
 - *repair*: the submission before was broken (it could not be loaded, or failed in all its episodes by an exception),
-  and this one is no farther from it than from its own parent: it continues that edit.
+  and this one continues that edit: it is no farther from it than from its own parent, or most of the lines that it
+  adds to the parent are lines that the broken one added.
 - else the change between the parent and it: *cosmetic*, *parametric* or *structural*.
 
-A broken edit and its repairs are one edit: it has the kind of the first that could be parsed, and the worth of the
-repaired policy. An edit is a *hit* if it is a real gain over its parent and over the best so far. Edits that change
-nothing, go back or repair are neither hits nor misses; nor are those of a policy that acts by the number of the
-episode, whose worth mixes several programs.
+A broken edit and its repairs are one edit: it has the kind and the worth of the repaired policy, or without one the
+kind of the first try that can be parsed. An edit is a *hit* if it is a real gain over its parent and over the best so
+far. Edits that change nothing, go back or repair are neither hits nor misses; nor are those of a policy that acts by
+the number of the episode, whose worth mixes several programs.
 
 A gain compares two checkpoints on the same validation cases, case by case. It is *real* if two tests at 5 % agree, each
 of which errs by itself: the lower end of the one-sided 95 % interval of the mean difference lies above 0, which allows
@@ -202,9 +203,18 @@ class Family:
         return self._differences[key]
 
     def goes_on(self, index: int, parent: int) -> bool:
-        """Return whether a submission shares lines with the one before and is as near to it as to its parent."""
+        """Return whether a submission continues the edit of the one before, which was broken.
+
+        It does if it shares lines with it and is as near to it as to its parent. A breakage may be larger than the
+        edit, as of several lines that import what isn't there: so it does as well if most of what it adds to its
+        parent was in the broken submission.
+        """
         before, above = self.difference(index - 1, index), self.difference(parent, index)
-        return before.share < 1 and (before.share, before.words) <= (above.share, above.words)
+        if before.share < 1 and (before.share, before.words) <= (above.share, above.words):
+            return True
+        old, tried, own = (program.code.lines for at in (parent, index - 1, index) if (program := self.program(at)))
+        added = own - old
+        return 2 * (added & (tried - old)).total() > added.total()
 
     def returned_to(self, index: int) -> int | None:
         """Return the latest earlier submission that could be loaded and had the same program, or the starter."""
@@ -270,6 +280,8 @@ class Descent:
     """Episodes charged up to and with it."""
     episodes: int
     validation_mean: float | None
+    is_broken: bool = False
+    """Whether it could not be loaded, or failed in all its episodes by an exception."""
     mended_by: int | None = None
     """The submission that repaired it."""
     gain: Gain | None = None
@@ -338,6 +350,7 @@ def _descent(milestone: Milestone, family: Family, topologies: dict[str, int]) -
         spent=milestone.spent,
         episodes=len(submission.episodes),
         validation_mean=milestone.validation.mean if milestone.validation else None,
+        is_broken=family.is_broken(index),
         hypothesis=charged.hypothesis,
         settings=charged.settings,
     )
@@ -389,11 +402,12 @@ def _repairs(found: Sequence[Descent], at: int) -> list[int]:
 
 
 def _kind_of_broken(descent: Descent, tries: Sequence[int], family: Family) -> EditKind | None:
-    """Return the kind of an edit whose first tries were broken: that of the first try that can be parsed."""
+    """Return the kind of an edit whose first tries were broken: that of the try that works, or of the first parsed."""
     above = None if descent.parent is None else family.program(descent.parent)
-    parsed = (program for index in tries if (program := family.program(index)) and program.code.is_parsed)
-    first = next(parsed, None)
-    return descent.edit if above is None or first is None else change(above, first)
+    whole = [index for index in tries if not family.is_broken(index)]
+    parsed = (program for index in (*whole, *tries) if (program := family.program(index)) and program.code.is_parsed)
+    shown = next(parsed, None)
+    return descent.edit if above is None or shown is None else change(above, shown)
 
 
 class Worth:

@@ -219,10 +219,10 @@ def _advice(differing: Sequence[str], runs: Sequence[RunRow]) -> str:
     which = "the runs of one experiment only" if several else "only the runs to be shown (one directory or several)"
     ways = [f"Name {which}"]
     if set(differing) == {"commitment"}:
-        ways.append(f"split entries with --by {'experiment' if several else 'split'}")
+        ways.append(f"split entries with --group-by {'experiment' if several else 'split'}")
     if set(differing) <= OF_ENTRIES:
-        ways.append(f"split entries with --by {','.join(differing)}")
-    return f"{', or '.join([*ways, 'mix them anyway with --mix'])}."
+        ways.append(f"split entries with --group-by {','.join(differing)}")
+    return f"{', or '.join([*ways, 'mix them anyway with --allow-incomparable'])}."
 
 
 def _distinct(runs: Sequence[RunRow], name: str) -> list[tuple[Any, RunRow]]:

@@ -75,7 +75,7 @@ def standings_table(board: Leaderboard) -> Table:
     columns += [_column(name) for name in (*families, *kinds)] if len(board.tasks) > 1 else []
     columns += [_column("wins"), _column("top_2", "top-2"), _column("success_rate", "success")]
     columns += [_column("agent_kind", "harness"), _column("model"), _column("effort")]
-    columns += [_column("tokens"), _column("cost", "cost, $"), _column("hours"), _column("isolation")]
+    columns += [_column("tokens"), _column("cost", "cost, USD"), _column("hours"), _column("isolation")]
     columns += [_column("fingerprint"), _column("program")]
     rows = [
         _line(board, standing, families if len(board.tasks) > 1 else [], kinds if len(board.tasks) > 1 else [])
@@ -145,10 +145,10 @@ def scores_tables(board: Leaderboard) -> list[Table]:
         return [_held_out(score) if score else None for score in scores]
 
     def rates(scores: list[TaskScore | None]) -> list[Cell]:
-        return [_percent(score.cell.success_rate) if score else None for score in scores]
+        return [_percent(score.cell.success_rate, score.cell.success_interval) if score else None for score in scores]
 
     tables = [by_task(HELD_OUT.capitalize(), means), by_task("Success rate", rates)]
-    shown = [table for table in tables if table.rows]
+    shown = [table for table in tables if table.rows] or tables[:1]
     return [*shown[:-1], replace(shown[-1], notes=board.notes)]
 
 
@@ -455,7 +455,7 @@ def _task_columns() -> list[Column]:
         _column("covers", "it covers"),
         _column("groups", "runs in two groups"),
         _column("rank_score", "rank score"), _column("normalised"), _column("success_rate", "success"),
-        _column("tokens"), _column("cost", "cost, $"), _column("isolation"), _column("records"),
+        _column("tokens"), _column("cost", "cost, USD"), _column("isolation"), _column("records"),
     ]  # fmt: skip
 
 

@@ -259,7 +259,7 @@ def power_table(plan: Plan, found: Sequence[TaskForecast]) -> Table:
         Column("task", "task", is_text=True), Column("difference", "difference"),
         Column("standard_deviation", "s.d. between runs"), Column("repeats", "repeats"),
         Column("range", "range", is_text=True), Column("power", "power"), Column("least", "finds"),
-        Column("episodes", "episodes"), Column("hours", "hours"), Column("cost", "cost, $"),
+        Column("episodes", "episodes"), Column("hours", "hours"), Column("cost", "cost, USD"),
     )  # fmt: skip
     rows = [
         (

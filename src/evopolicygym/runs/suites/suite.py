@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import Field
 
 from evopolicygym.agents.base import AGENTS, make
-from evopolicygym.core.agent import EnvironmentSpecificAgent
+from evopolicygym.core.agent import EnvironmentSpecificAgent, planned_name
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import (
     AGENT_OPTIONS,
@@ -112,10 +112,8 @@ class SuiteConfig:
 
 
 def entry_name(entry: AgentOptions) -> str:
-    """Return an entry's label, or else ``NAME:MODEL@EFFORT`` without the missing parts."""
-    model = f":{entry['model']}" if entry["model"] else ""
-    effort = f"@{entry['effort']}" if entry["effort"] else ""
-    return entry["label"] or f"{build_agent_config(entry).name}{model}{effort}"
+    """Return what a suite calls an entry."""
+    return planned_name(build_agent_config(entry).name, entry["model"], entry["effort"], entry["label"])
 
 
 def decode_suite(document: Mapping[str, Any], origin: str) -> SuiteConfig:

@@ -43,7 +43,9 @@ def compare_bundle(
     is_mixed = bool(differences([result for result in results if result is not None], ()))
     return {
         **found,
-        "command": " ".join(["evopolicygym compare", *map(shell_word, places), *(["--mix"] if is_mixed else [])]),
+        "command": " ".join(
+            ["evopolicygym compare", *map(shell_word, places), *(["--allow-incomparable"] if is_mixed else [])]
+        ),
         "difference": {
             "mean": task.difference,
             "interval": [task.interval.low, task.interval.high] if task.interval else None,

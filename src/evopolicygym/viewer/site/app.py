@@ -5,8 +5,6 @@ Headers of every response forbid loading anything from other origins and running
 
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 
 from starlette.applications import Starlette
@@ -23,11 +21,8 @@ from evopolicygym.serving import http_server
 from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
 from evopolicygym.viewer.documents.reading import shown
 from evopolicygym.viewer.site.access import REFUSED, Access, refused_page
+from evopolicygym.viewer.site.static_files import TYPES, static_files
 
-TYPES: Mapping[str, str] = MappingProxyType({
-    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-})  # fmt: skip
 LARGEST_PORT = 65_535
 POLICY = (
     "default-src 'self'; img-src 'self' data:; media-src 'self'; object-src 'none'; base-uri 'none'; "
@@ -41,13 +36,6 @@ HEADERS: Mapping[str, str] = MappingProxyType({
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",
 })  # fmt: skip
-
-
-@cache
-def static_files() -> Mapping[str, bytes]:
-    """Return the static files by name."""
-    folder = files("evopolicygym.viewer") / "static"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(tuple(TYPES))}
 
 
 def application(documents: Documents, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:

@@ -20,7 +20,6 @@ from evopolicygym.core.strict_json import dumps
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle
-from evopolicygym.viewer.site.app import static_files
 from evopolicygym.viewer.site.document_cache import (
     CachedDocument,
     CachedFilm,
@@ -29,6 +28,7 @@ from evopolicygym.viewer.site.document_cache import (
     Episodes,
     SuiteDocuments,
 )
+from evopolicygym.viewer.site.static_files import static_files
 
 PAGE = "index.html"
 DATA, FILMS = "data", "film"

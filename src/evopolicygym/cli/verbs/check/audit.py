@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-import evopolicygym
 from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems, print_table
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
-    from evopolicygym.api.diagnosis import Audit
+    from evopolicygym.api.read.diagnosis import Audit
 
 EXAMPLES = """
 Examples:
@@ -52,7 +51,9 @@ def audit(
     It reads the transcript, the workspace and every checkpoint, and runs none of them. Grades: note (honest agents do
     it too), look (read the context), serious (the evidence shows what the rules forbid).
     """
-    report = evopolicygym.audit(runs, split_names(",".join(only or ())), runs_directory=below)
+    from evopolicygym.api.read import diagnosis
+
+    report = diagnosis.audit(runs, split_names(",".join(only or ())), runs_directory=below)
     if as_json:
         print_json(report.document)
     else:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-import evopolicygym
 from evopolicygym.cli.options import RunsArgument, RunsBelow
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems
@@ -39,7 +38,9 @@ def bundle(
     as_json: Annotated[bool, typer.Option("--json", help="Print the archive's contents as JSON.")] = False,
 ) -> None:
     """Pack finished runs, of a public split or a revealed experiment, into one archive that anyone can verify."""
-    archive = evopolicygym.bundle(runs, file, allow_names=allow_names, runs_directory=below)
+    from evopolicygym.api.read import outputs
+
+    archive = outputs.bundle(runs, file, allow_names=allow_names, runs_directory=below)
     index = archive.index
     if as_json:
         experiments = [asdict(experiment) for experiment in index.experiments]

@@ -11,8 +11,8 @@ from evopolicygym.checks.executor import check as check_executor
 from evopolicygym.checks.sandbox import check as check_sandbox
 from evopolicygym.checks.sandbox import check_channels
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.options import KINDS, complete_kind, complete_part
 from evopolicygym.cli.output import print_json
+from evopolicygym.cli.play_options import KINDS, complete_kind, complete_part
 from evopolicygym.cli.tables import show_findings
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import Finding

@@ -9,18 +9,16 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-import evopolicygym
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_json, print_warning
 from evopolicygym.core.errors import RecordError
+from evopolicygym.core.finding import Finding, Item, ReplayVerdict
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted
 
 if TYPE_CHECKING:
-    from evopolicygym.api.verify import Verification
-    from evopolicygym.core.finding import Finding
-    from evopolicygym.runs.replay import ReplayedCase
+    from evopolicygym.api.read.verify import Verification
 
 ROUNDING = 6
 """The exit code if a replay differs only by rounding."""
@@ -52,8 +50,10 @@ def verify(
     RUN may be a bundle or a directory with runs below it. Exit code 3 if a record can't be read at all.
     Exit code 6 if only a replay, on another processor or with other versions, differs, and by no more than rounding.
     """
+    from evopolicygym.api.read import verify as records
+
     with interruptible():
-        verification = evopolicygym.verify(
+        verification = records.verify(
             run,
             replay=replay,
             workers=workers,
@@ -77,11 +77,11 @@ def verify(
         raise typer.Exit(ROUNDING if verification.is_rounding else 1)
 
 
-def _watch(cases: "Iterable[ReplayedCase]", total: int, *, as_json: bool) -> "Iterable[ReplayedCase]":
+def _watch(cases: Iterable[Item], total: int, /, *, as_json: bool) -> Iterable[Item]:
     return track(cases, "playing hidden cases again", total, console=err(), disable=as_json)
 
 
-def _document(finding: "Finding") -> dict[str, object]:
+def _document(finding: Finding) -> dict[str, object]:
     verdict = {"verdict": finding.verdict} if finding.verdict else {}
     return {"what": finding.name, "ok": finding.ok, **verdict, "detail": finding.detail}
 
@@ -90,7 +90,7 @@ def _print(verification: "Verification") -> None:
     table = Table(box=None, padding=(0, 1), show_header=False)
     for finding in verification:
         mark = Text("ok", "green") if finding.ok else Text("FAILED", "bold red")
-        if finding.verdict == "rounding":
+        if finding.verdict == ReplayVerdict.ROUNDING.value:
             mark = Text("ROUNDING", "yellow")
         table.add_row(mark, Text(finding.name), Text(finding.detail, "dim"))
     out().print(table)

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems, print_table, print_tables, resolve_format
@@ -21,7 +20,7 @@ evopolicygym compare tuner random runs
 
 evopolicygym compare runs/default/tuner runs/default/random
 
-evopolicygym compare tuner 'GPT-5.5 (Codex)' runs --with paper --json
+evopolicygym compare tuner 'GPT-5.5 (Codex)' runs --beside paper --json
 
 evopolicygym compare tuner random runs --format latex > table.tex
 """
@@ -31,22 +30,26 @@ def compare(
     first: Annotated[str, typer.Argument(help="A: an entry's label, a run, or a directory with runs of one entry.")],
     second: Annotated[str, typer.Argument(help="B: the same.")],
     runs: RunsOrAll = None,
-    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to take entries from, such as paper.")] = "",
-    by: Annotated[str, typer.Option(help="Split entries by these too, such as experiment,seed.")] = "",
-    mix: Annotated[bool, typer.Option("--mix", help="Compare runs that are not comparable.")] = False,
+    beside: Annotated[str, typer.Option("--beside", help="Shipped tables to take entries from, such as paper.")] = "",
+    group_by: Annotated[str, typer.Option(help="Split entries by these too, such as experiment,seed.")] = "",
+    allow_incomparable: Annotated[
+        bool, typer.Option("--allow-incomparable", help="Compare runs that are not comparable.")
+    ] = False,
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two entries: differences with intervals, probability of improvement, and where they differ most."""
+    from evopolicygym.api.read import results
+
     form = resolve_format(form, as_json=as_json)
-    comparison = evopolicygym.compare(
+    comparison = results.compare(
         first,
         second,
         runs or None,
-        split_names(shipped),
-        group_by=split_names(by),
-        allow_incomparable=mix,
+        split_names(beside),
+        group_by=split_names(group_by),
+        allow_incomparable=allow_incomparable,
         runs_directory=below,
     )
     if form == "json":

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-import evopolicygym
 from evopolicygym.analysis.tables.table import cell_text, format_tables
 from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.output import err, out, print_json, print_text
@@ -46,15 +45,17 @@ def diagnose(
     as_json: Annotated[bool, typer.Option("--json", help="Print all measurements as JSON.")] = False,
 ) -> None:
     """Show how an agent improved: one run by submission, several by agent and kind of task."""
-    diagnosis = evopolicygym.diagnose(runs, split_names(",".join(only or ())), runs_directory=below)
+    from evopolicygym.api.read import diagnosis
+
+    found = diagnosis.diagnose(runs, split_names(",".join(only or ())), runs_directory=below)
     if as_json:
-        print_json(diagnosis.document)
+        print_json(found.document)
         return
-    print_problems(err(), diagnosis.problems)
+    print_problems(err(), found.problems)
     if form is Format.CSV:
-        print_tables(diagnosis.csv_tables, form.value)
+        print_tables(found.csv_tables, form.value)
     else:
-        _print(diagnosis.parts, form)
+        _print(found.parts, form)
 
 
 def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import err, print_json
 from evopolicygym.cli.tables import print_problems, print_tables, resolve_format
@@ -35,8 +34,10 @@ def effects(
     as_json: Annotated[bool, typer.Option("--json", help="Print the effects as JSON.")] = False,
 ) -> None:
     """Show the effects of options: means of levels, and paired differences with intervals and adjusted p-values."""
+    from evopolicygym.api.read import results
+
     form = resolve_format(form, as_json=as_json)
-    tables = evopolicygym.effects(runs or None, split_names(knobs), in_returns=in_returns, runs_directory=below)
+    tables = results.effects(runs or None, split_names(knobs), in_returns=in_returns, runs_directory=below)
     if form == "json":
         print_json(tables.document)
         return

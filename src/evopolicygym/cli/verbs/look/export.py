@@ -1,6 +1,8 @@
 """``evopolicygym export``: write runs, or environments as tasks, for other programs."""
 
 from collections.abc import Iterable
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,23 +13,14 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand
 
-from evopolicygym.api.outputs import DEFAULT_SUITE, TASK_OPTIONS, export_harbor
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.options import (
-    RunsArgument,
-    RunsBelow,
-    complete_environment,
-    given_options,
-    split_names,
-    with_flags,
-)
+from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
-from evopolicygym.export.harbor import HarborTask
 from evopolicygym.export.hub import HubUpload, push, repository_of, tables_upload, total_bytes
 from evopolicygym.records.checked import CheckedRun, open_usable_runs
 from evopolicygym.records.reader import find_places
@@ -49,16 +42,9 @@ evopolicygym export every-eval-ever runs -o scores
 
 evopolicygym export harbor tasks   (environments, not runs: evopolicygym export harbor --help)
 """
-HARBOR_EXAMPLES = """
-Examples:
 
-evopolicygym export harbor tasks
-
-evopolicygym export harbor tasks --environment acrobot --environment reacher --budget 64
-
-evopolicygym export harbor tasks --suite tuning --split public
-"""
-
+HARBOR = "evopolicygym.cli.export_harbor"
+"""The module of the command ``export harbor``."""
 HUB_FORMAT = "parquet"
 """The only format whose tables a hub shows."""
 PushTo = Annotated[
@@ -67,54 +53,21 @@ PushTo = Annotated[
 ]
 ReallyPush = Annotated[bool, typer.Option("--yes", help="With --push-to: upload it.")]
 PushPublic = Annotated[bool, typer.Option("--public", help="With --push-to: for everyone; private by default.")]
-_tasks = typer.Typer(rich_markup_mode="rich", add_completion=False)
-
-
-@_tasks.command("harbor", epilog=HARBOR_EXAMPLES)
-@with_flags(TASK_OPTIONS)
-def harbor(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The directory to write into, one directory a task.")
-    ],
-    suite: Annotated[
-        str, typer.Option(metavar="NAME", help="The suite whose environments are written.", show_default=DEFAULT_SUITE)
-    ] = "",
-    environments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--environment",
-            help="An environment instead of a suite's; may be given several times.",
-            autocompletion=complete_environment,
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing tasks.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
-    **flags: Any,  # noqa: ANN401 - one for each declared option
-) -> None:
-    """Write environments as Harbor tasks, with the judge in a container of its own."""
-    options = given_options(TASK_OPTIONS, flags)
-    tasks = export_harbor(directory, suite=suite, environments=environments or (), force=force, **options)
-    if as_json:
-        print_json([{"name": task.name, "path": str(task.directory), "files": task.files} for task in tasks])
-        return
-    for task in tasks:
-        out().print(Text(f"{task.name}  {task.directory}"), soft_wrap=True)
-    out().print(f"{len(tasks)} tasks, {decimal(sum(map(_task_bytes, tasks)))}")
-
-
-def _task_bytes(task: HarborTask) -> int:
-    return sum((task.directory / file).stat().st_size for file in task.files)
 
 
 class Export(TyperCommand):
     """The command ``export FORMAT``, except for ``export harbor``, which is a command of its own."""
 
-    commands = {"harbor": typer.main.get_command(_tasks)}  # noqa: RUF012 - as a group has them
+    @cached_property
+    def commands(self) -> dict[str, Any]:
+        """The command ``harbor``, as a group has commands; it plays, so it is loaded only when it is called."""
+        module = import_module(HARBOR)
+        return {"harbor": typer.main.get_command(module.app)}
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:  # noqa: ANN401 - typer's
         """Pass the arguments on if the first names a command of its own."""
-        if args and (command := self.commands.get(args[0])):
-            return command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        if args and args[0] == "harbor":
+            return self.commands[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 

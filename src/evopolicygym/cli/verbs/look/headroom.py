@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, print_json
 from evopolicygym.cli.tables import print_problems, print_tables, resolve_format
@@ -13,9 +12,9 @@ from evopolicygym.core.places import DEFAULT_RUNS
 EXAMPLES = """
 Examples:
 
-evopolicygym headroom --with paper,references,baselines,published
+evopolicygym headroom --beside paper,references,baselines,published
 
-evopolicygym headroom runs --with references
+evopolicygym headroom runs --beside references
 
 evopolicygym headroom runs --family minigrid --format markdown
 """
@@ -23,8 +22,8 @@ evopolicygym headroom runs --family minigrid --format markdown
 
 def headroom(
     runs: RunsOrShipped = None,
-    shipped: Annotated[
-        str, typer.Option("--with", help="Shipped tables to take best known scores from, such as paper.")
+    beside: Annotated[
+        str, typer.Option("--beside", help="Shipped tables to take best known scores from, such as paper.")
     ] = "",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     family: Annotated[str | None, typer.Option(help="Show the tasks of one family only.")] = None,
@@ -32,8 +31,10 @@ def headroom(
     as_json: Annotated[bool, typer.Option("--json", help="Print the headroom as JSON.")] = False,
 ) -> None:
     """Show which tasks still distinguish agents: best known scores, spread between agents, noise, a verdict."""
+    from evopolicygym.api.read import results
+
     form = resolve_format(form, as_json=as_json)
-    tables = evopolicygym.headroom(runs or None, split_names(shipped), family=family, runs_directory=below)
+    tables = results.headroom(runs or None, split_names(beside), family=family, runs_directory=below)
     if form == "json":
         print_json(tables.document)
         return

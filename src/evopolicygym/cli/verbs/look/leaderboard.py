@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, print_json
 from evopolicygym.cli.tables import print_problems, print_tables, resolve_format
@@ -13,15 +12,15 @@ from evopolicygym.core.places import DEFAULT_RUNS
 EXAMPLES = """
 Examples:
 
-evopolicygym leaderboard runs --with paper
+evopolicygym leaderboard runs --beside paper
 
-evopolicygym leaderboard --with paper --per-task --family minigrid
+evopolicygym leaderboard --beside paper --per-task --family minigrid
 
-evopolicygym leaderboard --with paper,anchors,references --scores --format markdown
+evopolicygym leaderboard --beside paper,anchors,references --show scores --format markdown
 
-evopolicygym leaderboard runs --harnesses   (scores of harnesses by models)
+evopolicygym leaderboard runs --show harnesses   (scores of harnesses by models)
 
-evopolicygym leaderboard runs --aggregates --normalise known   (interquartile means, 1 is the best known score)
+evopolicygym leaderboard runs --show aggregates --normalise known   (interquartile means, 1 is the best known score)
 
 evopolicygym leaderboard runs/mine --format latex > table.tex
 """
@@ -29,44 +28,43 @@ evopolicygym leaderboard runs/mine --format latex > table.tex
 
 def leaderboard(
     runs: RunsOrShipped = None,
-    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to show beside the runs, such as paper.")] = "",
+    beside: Annotated[str, typer.Option("--beside", help="Shipped tables to show with the runs, such as paper.")] = "",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     per_task: Annotated[
         bool, typer.Option("--per-task", help="Show each task's table too; as CSV these alone, in one table.")
     ] = False,
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Show only tasks by entries: means and success rates.")
-    ] = False,
-    harnesses: Annotated[
-        bool, typer.Option("--harnesses", help="Show only harnesses by models: normalised and rank scores.")
-    ] = False,
-    aggregates: Annotated[
-        bool,
-        typer.Option("--aggregates", help="Show only interquartile means, medians, means and optimality gaps."),
-    ] = False,
-    optimism: Annotated[
-        bool, typer.Option("--optimism", help="Show only the selection's optimism: validation less held-out means.")
-    ] = False,
+    show: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The tables: ranks, scores (tasks by entries), harnesses (by models), aggregates, optimism "
+            "(validation less held-out means); several with commas, or given several times. Default: ranks."
+        ),
+    ] = None,
     family: Annotated[str | None, typer.Option(help="Show the tasks of one family only.")] = None,
-    by: Annotated[str, typer.Option(help="Split entries by these too, such as experiment,seed.")] = "",
+    group_by: Annotated[str, typer.Option(help="Split entries by these too, such as experiment,seed.")] = "",
     normalise: Annotated[
         str, typer.Option(help="Normalise by the best agent (best), the best entry of a kind, or the best known score.")
     ] = "best",
     partial: Annotated[bool, typer.Option("--partial", help="Rank entries that lack tasks with the others.")] = False,
     audit: Annotated[bool, typer.Option("--audit", help="Count the findings of the audit for each entry.")] = False,
-    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that are not comparable, in one table.")] = False,
+    allow_incomparable: Annotated[
+        bool, typer.Option("--allow-incomparable", help="Pool runs that are not comparable, in one table.")
+    ] = False,
     nonce: Annotated[str, typer.Option(help="Rank only runs with this board's nonce; others are problems.")] = "",
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the leaderboard as JSON.")] = False,
 ) -> None:
     """Show how entries do across tasks: ranks with intervals, tiers, wins, success, tokens, cost and time."""
+    from evopolicygym.api.read import results
+
     form = resolve_format(form, as_json=as_json)
-    tables = evopolicygym.leaderboard(
+    tables = results.leaderboard(
         runs or None,
-        split_names(shipped),
-        group_by=split_names(by),
+        split_names(beside),
+        show=split_names(",".join(show or ())),
+        group_by=split_names(group_by),
         family=family,
-        allow_incomparable=mix,
+        allow_incomparable=allow_incomparable,
         normalise=normalise,
         partial=partial,
         audit=audit,
@@ -77,6 +75,4 @@ def leaderboard(
         print_json(tables.document)
         return
     print_problems(err(), tables.problems)
-    views = {"optimism": optimism, "aggregates": aggregates, "harnesses": harnesses, "scores": scores}
-    show = next((name for name, is_wanted in views.items() if is_wanted), "ranks")
-    print_tables(tables.arranged(one_each=form == "csv", show=show, per_task=per_task), form, problems=tables.problems)
+    print_tables(tables.arranged(one_each=form == "csv", per_task=per_task), form, problems=tables.problems)

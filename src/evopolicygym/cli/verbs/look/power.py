@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 from rich.progress import track
 
-import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, print_json
 from evopolicygym.cli.tables import print_problems, print_tables, resolve_format
@@ -44,23 +43,25 @@ def power(
     run_cost: Annotated[
         float | None, typer.Option(help="Dollars that a run costs. Default: the mean of the runs.")
     ] = None,
-    shipped: Annotated[
-        str, typer.Option("--with", help="Shipped tables with repeats to take variances from; '' for none.")
+    beside: Annotated[
+        str, typer.Option("--beside", help="Shipped tables with repeats to take variances from; '' for none.")
     ] = "baselines",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as JSON.")] = False,
 ) -> None:
     """Plan how many repeats distinguish two agents that differ by an amount, in episodes, hours and money."""
+    from evopolicygym.api.read import power as forecasts
+
     form = resolve_format(form, as_json=as_json)
 
     def follow(what: str, items: Sequence[Item], /) -> Iterable[Item]:
         return track(items, what, len(items), console=err(), transient=True, disable=form == "json" or not items)
 
-    forecast = evopolicygym.power(
+    forecast = forecasts.power(
         difference,
         runs or None,
-        split_names(shipped),
+        split_names(beside),
         in_returns=in_returns,
         tasks=split_names(tasks),
         repeats=repeats,

@@ -33,7 +33,7 @@ Each = TypeVar("Each")
 EXAMPLES = """
 Examples:
 
-evopolicygym report runs -o report --with paper,published
+evopolicygym report runs -o report --beside paper,published
 
 evopolicygym report runs/mine -o figures --only learning_curve,edits --format png
 
@@ -52,7 +52,7 @@ def report(
     single_file: Annotated[
         Path | None, typer.Option("--single-file", help="A single HTML file to write the viewer's pages into.")
     ] = None,
-    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to show beside the runs, such as paper.")] = "",
+    beside: Annotated[str, typer.Option("--beside", help="Shipped tables to show with the runs, such as paper.")] = "",
     form: Annotated[
         str, typer.Option("--format", help="Formats of figures: svg, png, pdf; several with commas.")
     ] = "svg,png",
@@ -69,7 +69,9 @@ def report(
     most_mb: Annotated[
         float | None, typer.Option(help="The largest size of the pages in MB. Default: 256; 32 in a single file.")
     ] = None,
-    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that are not comparable, in one table.")] = False,
+    allow_incomparable: Annotated[
+        bool, typer.Option("--allow-incomparable", help="Pool runs that are not comparable, in one table.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory with other files.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
@@ -81,9 +83,9 @@ def report(
 
     if output is None and single_file is None:
         raise UsageError("Missing output: pass -o DIR, or --single-file FILE.html for the pages alone.")
-    published = load_published(split_names(shipped))
+    published = load_published(split_names(beside))
     places = find_places(runs or None, below, needed=not published.tables)
-    ranked = [name for name in split_names(shipped) if name in shipped_names()]
+    ranked = [name for name in split_names(beside) if name in shipped_names()]
     pages = Pages(places, ranked, _parse_episodes(episodes), _parse_bytes(most_mb))
     document: dict[str, Any] = {}
     with interruptible():
@@ -95,8 +97,8 @@ def report(
             if not as_json:
                 print_problems(err(), results.problems)
             contents = write_report(
-                output, results, published, parts, command=_command(), choice=TableFilter(mix=mix), force=force,
-                follow=follow,
+                output, results, published, parts, command=_command(),
+                choice=TableFilter(mix=allow_incomparable), force=force, follow=follow,
             )  # fmt: skip
             clear_pages(output)
             document |= {"directory": str(output), **asdict(contents)}

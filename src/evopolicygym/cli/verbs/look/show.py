@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.api.progress import submissions_table
+from evopolicygym.api.read.submissions import submissions_table
 from evopolicygym.cli.options import RunArgument, RunsBelow
 from evopolicygym.cli.outcome import as_json as outcome_as_json
 from evopolicygym.cli.outcome import show_outcome

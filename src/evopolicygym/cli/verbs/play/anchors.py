@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.options import complete_environment, parse_json_pairs
+from evopolicygym.cli.options import complete_environment
 from evopolicygym.cli.output import err, out, print_json, print_text, print_warning
+from evopolicygym.cli.play_options import parse_json_pairs
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.core.text import number, plus_minus

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
-from evopolicygym.cli.options import complete_environment, with_flags
+from evopolicygym.cli.options import complete_environment
 from evopolicygym.cli.output import err
+from evopolicygym.cli.play_options import with_flags
 from evopolicygym.cli.verbs.play.serve import OPTIONS
 from evopolicygym.core.agent import SYSTEM
 from evopolicygym.core.errors import AgentError, MissingExtra, UsageError

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 import evopolicygym
-from evopolicygym.cli.options import FailOnAgentError, complete_environment, given_options, with_flags
+from evopolicygym.cli.options import FailOnAgentError, complete_environment
 from evopolicygym.cli.output import Quiet, Verbose, play_and_show
+from evopolicygym.cli.play_options import given_options, with_flags
 from evopolicygym.cli.tables import show_estimate
 from evopolicygym.core.options import RUN_OPTIONS
 

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from evopolicygym.agents.kit.outside_agent import SOCKET, OutsideAccess
-from evopolicygym.api.serve import play_served, resume_served
-from evopolicygym.cli.options import complete_environment, complete_run, given_options, with_flags
+from evopolicygym.api.play.serve import play_served, resume_served
+from evopolicygym.cli.options import complete_environment, complete_run
 from evopolicygym.cli.output import Quiet, Verbose, err, play_and_show
+from evopolicygym.cli.play_options import given_options, with_flags
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import RUN_OPTIONS
 from evopolicygym.core.places import DEFAULT_RUNS

@@ -9,22 +9,14 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from evopolicygym.api.estimate import SuiteEstimate
+from evopolicygym.api.play.estimate import SuiteEstimate
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.cli.options import (
-    complete_agent,
-    complete_environment,
-    complete_suite,
-    given_options,
-    parse_cross,
-    with_flags,
-)
+from evopolicygym.cli.options import complete_environment
 from evopolicygym.cli.output import (
     Quiet,
     Verbose,
     Verbosity,
     err,
-    log_update,
     out,
     print_error,
     print_json,
@@ -32,7 +24,8 @@ from evopolicygym.cli.output import (
     progress_console,
     set_verbosity,
 )
-from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
+from evopolicygym.cli.play_options import complete_agent, complete_suite, given_options, parse_cross, with_flags
+from evopolicygym.cli.suite_view import SuiteView, failures, log_update, plan_table, score_table
 from evopolicygym.cli.tables import show_estimate
 from evopolicygym.cli.verbs.play.packs import install_packs
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, nest_options

@@ -10,8 +10,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.options import complete_suite
 from evopolicygym.cli.output import out, print_error, print_json, print_text
+from evopolicygym.cli.play_options import complete_suite
 from evopolicygym.cli.verbs.play.suite import result_fields
 from evopolicygym.core.errors import StorageError
 from evopolicygym.core.pack import Headroom

@@ -48,7 +48,7 @@ class Run:
 
     @property
     def agent(self) -> str:
-        """The agent's label, or its name."""
+        """What tables call the agent: its label, else its name, with model and effort."""
         return self._run.row.agent
 
     @property

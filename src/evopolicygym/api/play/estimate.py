@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from evopolicygym.analysis.expected_use import ExpectedUse, UseRange, add_ranges
 from evopolicygym.analysis.tables.studies import use_table
 from evopolicygym.analysis.tables.table import Table
-from evopolicygym.api.results import TableSet
+from evopolicygym.api.read.table_set import TableSet
 from evopolicygym.core.options import RunArguments
 from evopolicygym.core.text import counted, duration
 from evopolicygym.runs.config import resolve_run_config

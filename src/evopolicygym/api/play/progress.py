@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from evopolicygym.api.read.submissions import submissions_table
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import (
     AgentEnded,
@@ -26,8 +27,8 @@ from evopolicygym.core.event import (
 )
 from evopolicygym.core.places import state_directory
 from evopolicygym.core.rollout import AND, WEAKER, Isolation, is_unverified
-from evopolicygym.core.run import RunState, Stage, SubmissionState
-from evopolicygym.core.score import best_so_far, estimate
+from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import counted, duration, number, plus_minus, printable
 from evopolicygym.records.paths import RunPaths
@@ -36,8 +37,6 @@ from evopolicygym.runs.progress import Clock, Pace, progress_of, validation_play
 LOG = logging.getLogger("evopolicygym")
 """The one logger of the package; nobody hears it unless a program, or ``--verbose``, listens."""
 LOG.addHandler(logging.NullHandler())
-SHOWN = 12
-"""Submissions in view, the latest."""
 BAR_WIDTH = 40
 HIDDEN = {Stage.CLOSED: "validation", Stage.SELECTED: "held-out"}
 """Stages in which the judge plays hidden cases, and the agent is gone."""
@@ -60,7 +59,7 @@ class RunView:
         opened = state.opened
         title = Text.assemble(
             (opened.task.environment.name, "bold"),
-            f" · {printable(opened.agent.label or opened.agent.name)} · {state.budget} episodes",
+            f" · {printable(opened.agent.entry)} · {state.budget} episodes",
             f" · {opened.split} split · isolation {opened.isolation}",
             _limit(opened.agent.allowance.seconds),
         )
@@ -137,44 +136,6 @@ def _bar(name: str, done: int, total: int, note: str = "") -> Table:
     row.add_column()
     row.add_row(name, ProgressBar(total=max(1, total), completed=done, width=BAR_WIDTH), f"{done}/{total}", note)
     return row
-
-
-def submissions_table(state: RunState, shown: int = SHOWN) -> Table:
-    """Return a run's latest submissions as a table."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for heading in ("submission", "episodes", "mean return", "best so far", "validation"):
-        table.add_column(heading, justify="right")
-    table.add_column("status")
-    bests = best_so_far(
-        estimate(submission.returns).mean if submission.returns else None for submission in state.submissions
-    )
-    for submission, best in list(zip(state.submissions, bests, strict=True))[-shown:]:
-        table.add_row(*_cells(state, submission, best))
-    return table
-
-
-def _cells(state: RunState, submission: SubmissionState, best: float | None) -> tuple[RenderableType, ...]:
-    mean = estimate(submission.returns).mean if submission.returns else None
-    validation = state.rollout(Split.VALIDATION, submission.charged.checkpoint).returns
-    chosen = state.selected is not None and state.selected.submit_index == submission.index
-    played = f"{len(submission.returns)}/{len(submission.episodes)}"
-    return (
-        str(submission.index),
-        str(len(submission.episodes)) if submission.published else played,
-        Text(number(mean), style="bold" if mean is not None and mean == best else ""),
-        number(best),
-        number(estimate(validation).mean if validation else None),
-        Text(_status(submission, chosen=chosen), style="green" if chosen else ""),
-    )
-
-
-def _status(submission: SubmissionState, *, chosen: bool) -> str:
-    if not submission.published:
-        return "playing"
-    status = "selected" if chosen else submission.status.value
-    if not submission.failed:
-        return status
-    return f"{status}, {'all' if submission.failed == len(submission.episodes) else submission.failed} failed"
 
 
 def _best(state: RunState) -> str:

@@ -11,7 +11,7 @@ from evopolicygym.analysis.ranking.power import Plan, TaskForecast, TaskVariance
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.studies import cases_table, power_document, power_table
 from evopolicygym.analysis.tables.table import Table
-from evopolicygym.api.results import TableSet
+from evopolicygym.api.read.table_set import TableSet
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -56,7 +56,7 @@ class PowerForecast(TableSet):
 def power(  # noqa: PLR0913 - each is an argument of its own
     difference: float = 0.1,
     runs: Places | None = None,
-    published: Sequence[str] = (SHIPPED,),
+    beside: Sequence[str] = (SHIPPED,),
     *,
     in_returns: bool = False,
     tasks: Sequence[str] = (),
@@ -74,7 +74,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
         difference: How far their means differ: a normalised score (1 from the better of random and idle play to the
             best known score), or with ``in_returns`` a mean return.
         runs: Runs whose variances, times and costs are used, or directories with runs below. Default: none.
-        published: Shipped tables with repeats that are used too: ``baselines``, or none.
+        beside: Shipped tables with repeats that are used too: ``baselines``, or none.
         in_returns: Whether ``difference`` is in returns.
         tasks: The tasks; default: all on which an agent has two runs.
         repeats: Repeats of each agent whose power is asked for; default: the fewest that reach ``power``.
@@ -98,10 +98,10 @@ def power(  # noqa: PLR0913 - each is an argument of its own
         7
     """
     _check(difference, repeats, power, held_out)
-    if unknown := [name for name in published if name != SHIPPED]:
+    if unknown := [name for name in beside if name != SHIPPED]:
         raise UnknownName("shipped table with repeats", unknown[0], [SHIPPED])
-    results = load_results(find_places(runs, runs_directory, needed=not published), follow)
-    known = task_variances([run for run in results.runs if not run.is_release], with_shipped=bool(published))
+    results = load_results(find_places(runs, runs_directory, needed=not beside), follow)
+    known = task_variances([run for run in results.runs if not run.is_release], with_shipped=bool(beside))
     names = [task.task for task in known]
     for name in tasks:
         if name not in names:
@@ -109,7 +109,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     chosen = [_at(task, run_hours, run_cost) for task in known if not tasks or task.task in tasks]
     if not chosen:
         raise UsageError(
-            "Invalid runs: expected two runs of an agent on a task, got none. Name more, or --with baselines."
+            "Invalid runs: expected two runs of an agent on a task, got none. Name more, or --beside baselines."
         )
     return PowerForecast(Plan(difference, not in_returns, power, held_out, repeats), chosen, results.problems, follow)
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from evopolicygym.api import accept_old_names
-from evopolicygym.api.play import OnWarning
+from evopolicygym.api.play.run import OnWarning
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, RunArguments, nest_options
 from evopolicygym.runs.config import parse_duration
@@ -50,7 +49,6 @@ class SuiteRuns:
         return len(self.results)
 
 
-@accept_old_names(on_note="on_warning")
 def run_suite(  # noqa: PLR0913 - each is an argument of its own
     suite: str | Path,
     *,

@@ -14,7 +14,7 @@ from evopolicygym.analysis.measurement_index import MeasurementIndex, RunMeasure
 from evopolicygym.analysis.ranking.comparability import facts_of
 from evopolicygym.analysis.results import result_of
 from evopolicygym.analysis.tables.table import Cell, Column, Number, Table, table_of
-from evopolicygym.api.results import TableSet
+from evopolicygym.api.read.table_set import TableSet
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import Stage

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
-from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow, score_table, score_tables
+from evopolicygym.analysis.ranking.score_table import Entry, ScoreTable, TaskRow, score_table, score_tables
 from evopolicygym.analysis.ranking.task_scale import BEST
 from evopolicygym.analysis.results import Results, load_results, results_of_nonce
 from evopolicygym.analysis.tables.contents import (
@@ -54,18 +53,12 @@ from evopolicygym.analysis.tables.studies import (
     headrooms_document,
 )
 from evopolicygym.analysis.tables.table import (
-    Cell,
-    Ends,
-    Number,
     Table,
-    cell_text,
-    format_tables,
     join_tables,
     side_by_side,
-    with_left_out,
 )
-from evopolicygym.api import accept_old_names
-from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.api.read.table_set import TableSet
+from evopolicygym.core.errors import RecordError, UnknownName, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import printable
 from evopolicygym.records.bundle import is_bundle
@@ -75,86 +68,8 @@ from evopolicygym.records.reader import Places, Problem, find_places
 from evopolicygym.records.rows import RunRow
 from evopolicygym.records.run_document import read_summary
 
-
-class TableSet:
-    """Tables that belong together. The first one answers the question; further ones add to it."""
-
-    def __init__(self, problems: Sequence[Problem] = ()) -> None:
-        self.problems = tuple(problems)
-        """The runs that could not be used, each with its reason."""
-
-    @cached_property
-    def tables(self) -> tuple[Table, ...]:
-        """The tables: a title, columns with a key and a heading, rows, notes."""
-        raise NotImplementedError
-
-    @cached_property
-    def document(self) -> Mapping[str, Any]:
-        """The same as JSON has it, with all intervals and notes."""
-        raise NotImplementedError
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        """The rows of the first table by the keys of its columns, as ``pandas.DataFrame`` takes them."""
-        if not self.tables:
-            return []
-        keys = [column.key for column in self.tables[0].columns]
-        return [dict(zip(keys, map(_value, row), strict=True)) for row in self.tables[0].rows]
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader of the tables should know, such as runs that were left out; each note once."""
-        return list(dict.fromkeys(note for table in self.tables for note in table.notes))
-
-    def written(self, form: str = "markdown") -> str:
-        """Return the tables as ``markdown``, ``latex`` or ``csv`` (one table); raise ``UnknownName`` for another."""
-        if form == "csv":
-            return format_tables(self.csv_tables, form)
-        left_out = ((str(problem.root), problem.reason) for problem in self.problems)
-        return format_tables(with_left_out(self.tables, left_out), form)
-
-    def to_markdown(self) -> str:
-        """Return the tables as Markdown."""
-        return self.written("markdown")
-
-    def to_latex(self) -> str:
-        """Return the tables as LaTeX, for the package booktabs."""
-        return self.written("latex")
-
-    def to_csv(self) -> str:
-        """Return one table of comma-separated values, with standard errors and ends of intervals as columns."""
-        return self.written("csv")
-
-    @property
-    def csv_tables(self) -> Sequence[Table]:
-        """What CSV holds; where these are several, they are written as one."""
-        return self.tables
-
-    def __repr__(self) -> str:
-        titles = ", ".join(table.title for table in self.tables if table.title)
-        return f"<{type(self).__name__}: {titles or f'{len(self.tables)} tables'}>"
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        return "".join(map(_html, self.tables))
-
-
-def _value(cell: Cell) -> str | float | list[float] | None:
-    match cell:
-        case Number():
-            return cell.value
-        case Ends():
-            return [cell.low, cell.high]
-        case _:
-            return cell
-
-
-def _html(table: Table) -> str:
-    head = "".join(f"<th>{escape(column.heading)}</th>" for column in table.columns)
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell_text(cell))}</td>' for cell in row)}</tr>" for row in table.rows)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
-    html = f"<table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return f"{html}<ul>{notes}</ul>" if notes else html
+RANKS = "ranks"
+"""The table that a leaderboard shows by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +114,11 @@ class Leaderboards(TableSet):
         conduct: Mapping[Path, tuple[str, Conduct]] | None = None,
         figures: Sequence[OtherFigures] = (),
         ids: Mapping[str, str] | None = None,
+        show: Sequence[str] = (RANKS,),
     ) -> None:
         super().__init__(problems)
+        self.show = tuple(show)
+        """The names of the tables that are shown."""
         self.groups = tuple(groups)
         """A leaderboard for each group of runs that may be compared; one where all may."""
         self.figures = tuple(figures)
@@ -208,23 +126,23 @@ class Leaderboards(TableSet):
         self._conduct = conduct
         self._ids = ids or {}
 
-    @property
-    def boards(self) -> Mapping[str, Leaderboard]:
-        """The leaderboards of ``groups`` by their titles, as this was called before."""
-        return {group.title: group.leaderboard for group in self.groups}
-
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """A table of ranks for each group, then what others published."""
-        ranks = [
-            table for group in self.groups for table in add_title(group.title, [standings_table(group.leaderboard)])
+        """The tables that ``show`` names for each group, those of ranks in one; then what others published."""
+        shown = [
+            table
+            for group in self.groups
+            for name in self.show
+            for table in add_title(group.title, WHOLE[name](group) if name in WHOLE else VIEWS[name](group))
         ]
-        return (*ranks, *map(figures_table, self.figures))
+        return (*shown, *map(figures_table, self.figures))
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
         """The same as JSON has it, with all intervals and notes."""
-        document = leaderboards_document(self.boards, [problem.document for problem in self.problems])
+        document = leaderboards_document(
+            {group.title: group.leaderboard for group in self.groups}, [problem.document for problem in self.problems]
+        )
         for group, part in zip(self.groups, document.get("tables", [document]), strict=False):
             part["aggregates"] = aggregates_document(group.aggregates)
         if self._conduct is not None:
@@ -233,24 +151,26 @@ class Leaderboards(TableSet):
             document["published_elsewhere"] = [figures_document(figures) for figures in self.figures]
         return document
 
-    def arranged(self, *, one_each: bool = False, show: str = "ranks", per_task: bool = False) -> list[Table]:
-        """Return tables for a reader, those of one leaderboard after those of another.
+    def arranged(self, *, one_each: bool = False, per_task: bool = False) -> list[Table]:
+        """Return the tables of ``show`` for a reader, those of one leaderboard after those of another.
 
-        ``show`` names the tables: ``ranks``, ``scores`` (tasks by entries: means and success), ``harnesses`` (harnesses
-        by models), ``aggregates``, or ``optimism`` (of the selection). ``per_task`` adds a table for each task, and
-        where runs were audited, their findings follow. What others published under protocols of their own comes last,
-        in tables of its own.
+        ``per_task`` adds a table for each task, and where runs were audited, their findings follow. What others
+        published under protocols of their own comes last, in tables of its own.
 
         With ``one_each`` there is one table, in which a column names the leaderboard where there are several: as CSV
         has it. It holds the ranks with the findings, or what ``show`` names in long format, or with ``per_task`` the
-        tasks; what others published only where there is no leaderboard.
+        tasks; what others published only where there is no leaderboard. Raises ``UsageError`` if ``show`` has several
+        names.
         """
         if one_each:
-            return self._in_one_table(show, per_task=per_task)
+            if len(self.show) > 1:
+                raise UsageError(f"Invalid show: expected one table for CSV, got {', '.join(self.show)}.")
+            return self._in_one_table(self.show[0], per_task=per_task)
         arranged: list[Table] = []
         for group in self.groups:
             board = group.leaderboard
-            tables = [*VIEWS[show](group), *(self._by_task(board) if per_task else [])]
+            tables = [table for name in self.show for table in VIEWS[name](group)]
+            tables += self._by_task(board) if per_task else []
             tables += [] if self._conduct is None else [conduct_table(board, self._conduct)]
             arranged += add_title(group.title, tables)
         return [*arranged, *map(figures_table, self.figures)]
@@ -259,14 +179,14 @@ class Leaderboards(TableSet):
         if not self.groups:
             return [join_tables([figures_in_long(figures) for figures in self.figures])]
         makers: Mapping[str, Callable[[LeaderboardGroup], Table]] = {
-            "ranks": lambda group: self._with_findings(group.leaderboard),
+            RANKS: lambda group: self._with_findings(group.leaderboard),
             "scores": lambda group: scores_table(group.leaderboard),
             "harnesses": lambda group: harnesses_table(group.leaderboard),
             "aggregates": lambda group: aggregates_table(group.aggregates),
             "optimism": lambda group: optimism_table(group.leaderboard),
             "tasks": lambda group: task_scores_table(group.leaderboard),
         }
-        make = makers["tasks" if show == "ranks" and per_task else show]
+        make = makers["tasks" if show == RANKS and per_task else show]
         whole = join_tables([replace(make(group), title=group.title) for group in self.groups])
         return [with_note_of_figures(whole, self.figures)]
 
@@ -289,20 +209,33 @@ class Leaderboards(TableSet):
 
 
 VIEWS: Mapping[str, Callable[[LeaderboardGroup], Sequence[Table]]] = {
-    "ranks": lambda group: standings_tables(group.leaderboard),
+    RANKS: lambda group: standings_tables(group.leaderboard),
     "scores": lambda group: scores_tables(group.leaderboard),
     "harnesses": lambda group: harness_tables(group.leaderboard),
     "aggregates": lambda group: [aggregates_table(group.aggregates)],
     "optimism": lambda group: [optimism_table(group.leaderboard)],
 }
 """The tables of a leaderboard by what they show."""
+WHOLE: Mapping[str, Callable[[LeaderboardGroup], Sequence[Table]]] = {
+    RANKS: lambda group: [standings_table(group.leaderboard)],
+}
+"""Of those that a reader sees in parts, the whole."""
 
 
-@accept_old_names(beside="published", by="group_by", mix="allow_incomparable")
+def _views(show: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of tables to show, each once; raise ``UnknownName`` for another name."""
+    names = [show] if isinstance(show, str) else show
+    for name in names:
+        if name not in VIEWS:
+            raise UnknownName("table of a leaderboard", name, VIEWS)
+    return tuple(dict.fromkeys(names)) or (RANKS,)
+
+
 def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     runs: Places | None = None,
-    published: Sequence[str] = (),
+    beside: Sequence[str] = (),
     *,
+    show: str | Sequence[str] = RANKS,
     group_by: Sequence[str] = (),
     family: str | None = None,
     allow_incomparable: bool = False,
@@ -317,8 +250,10 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     Args:
         runs: Runs, directories with runs below, or bundles. Default: ``runs_directory``, unless shipped tables are
             named.
-        published: Shipped tables to rank with the runs: ``paper``, ``anchors``, ``references``, ``baselines``.
+        beside: Shipped tables to rank with the runs: ``paper``, ``anchors``, ``references``, ``baselines``.
             ``published``, figures of other protocols, has a table of its own, and is never ranked.
+        show: The tables to show, one or several: ``ranks``, ``scores`` (tasks by entries: means and success rates),
+            ``harnesses`` (harnesses by models), ``aggregates``, or ``optimism`` (of the selection).
         group_by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
         family: The tasks of one family only.
         allow_incomparable: Whether to pool runs that are not comparable in one table; else each group has a table of
@@ -332,21 +267,21 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
 
     Returns:
         The leaderboards, one in ``groups`` for each group of runs that may be compared. ``records`` are the rows of the
-        first, with ranks and normalised scores (1 is the best entry's, 0 random play's); ``to_markdown()``,
+        first table, with ranks and normalised scores (1 is the best entry's, 0 random play's); ``to_markdown()``,
         ``to_latex()`` and ``to_csv()`` return text. The formulas are in ``docs/measure/leaderboard.md``.
 
     Raises:
         UsageError: A run is not there, or a table is not known.
 
     Examples:
-        >>> board = evopolicygym.leaderboard("runs", published=["paper"])
+        >>> board = evopolicygym.leaderboard("runs", beside=["paper"])
         >>> print(board.to_markdown())
     """
-    wanted = shipped_beside(published)
-    results = load_results(find_places(runs, runs_directory, needed=not published), needed=not published)
+    views, wanted = _views(show), shipped_beside(beside)
+    results = load_results(find_places(runs, runs_directory, needed=not beside), needed=not beside)
     if nonce:
         results = results_of_nonce(results, nonce)
-        if results.problems and not (results.runs or published):
+        if results.problems and not (results.runs or beside):
             first = results.problems[0]
             raise UsageError(f"No run can be ranked. {printable(str(first.root))}: {first.reason}")
     compared = {}
@@ -364,9 +299,9 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         narrowed = [figure.narrowed(id_ for name, id_ in ids.items() if name in shown) for figure in figures]
         figures = tuple(figure for figure in narrowed if figure.tasks)
     if not audit:
-        return Leaderboards(groups, results.problems, figures=figures, ids=ids)
+        return Leaderboards(groups, results.problems, figures=figures, ids=ids, show=views)
     conduct, unread = audit_runs([run.root for run in results.runs], load_detectors())
-    return Leaderboards(groups, [*results.problems, *unread], conduct, figures, ids)
+    return Leaderboards(groups, [*results.problems, *unread], conduct, figures, ids, views)
 
 
 def _missing(results: Results) -> list[str]:
@@ -426,12 +361,11 @@ class Comparison(TableSet):
         return [self.tables[0]]
 
 
-@accept_old_names(beside="published", by="group_by", mix="allow_incomparable")
 def compare(
     first: str | Path,
     second: str | Path,
     runs: Places | None = None,
-    published: Sequence[str] = (),
+    beside: Sequence[str] = (),
     *,
     group_by: Sequence[str] = (),
     allow_incomparable: bool = False,
@@ -440,11 +374,12 @@ def compare(
     """Compare two entries task by task: differences with intervals, and the probability that the first is better.
 
     Args:
-        first: An entry's label, or a directory or a bundle with the runs of one entry.
+        first: An entry's name as ``leaderboard``, ``show`` or ``suite`` prints it, or a directory or a bundle with the
+            runs of one entry.
         second: The same.
         runs: Where labels are looked for: runs, or directories with runs below. Default: ``runs_directory``, where it
             is needed.
-        published: Shipped tables to take entries from, such as ``paper``.
+        beside: Shipped tables to take entries from, such as ``paper``.
         group_by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
         allow_incomparable: Whether to compare runs that are not comparable.
         runs_directory: Where runs are looked for by id.
@@ -452,7 +387,7 @@ def compare(
     Raises:
         UsageError: There is no such entry, both sides are the same, or their runs are not comparable.
     """
-    sides, tables = (str(first), str(second)), [shipped(name) for name in published]
+    sides, tables = (str(first), str(second)), [shipped(name) for name in beside]
     directories = [side for side in sides if Path(side).is_dir() or is_bundle(Path(side))]
     named = {side: load_results([Path(side)]) for side in directories}
     shipped_labels = {entry.name for table in tables for entry in table.entries}
@@ -465,15 +400,31 @@ def compare(
     here = set().union(*of_sides)
     labels = _labels(named, {run.agent for run in loaded.runs if run.identity not in here} | shipped_labels)
     everything = _joined(loaded, named, labels)
-    one, other = (labels.get(side, side) for side in sides)
     anything = score_table(everything, tables, TableFilter(list(group_by), mix=True))
-    # An unknown label is named before anything else that may be wrong; runs of other entries don't matter.
+    # An unknown name is refused before anything else that may be wrong; runs of other entries don't matter.
+    one, other = (labels.get(side) or entry_named(anything, side).label for side in sides)
+    if one == other:
+        raise UsageError(f"{sides[0]!r} and {sides[1]!r} name one entry, {one!r}; expected two.")
     compared = {run.identity for label in (one, other) for run in anything.entry(label).runs}
     both = [run for run in everything if run.identity in compared]
     table = score_table(both, tables, TableFilter(list(group_by), mix=allow_incomparable))
     pair = pairing(table, one, other)
     problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
     return Comparison(pair, (*problems, *(problem for each in named.values() for problem in each.problems)))
+
+
+def entry_named(table: ScoreTable, name: str) -> Entry:
+    """Return the entry of any name that a verb prints for it; raise ``UsageError`` for an unknown or ambiguous one."""
+    if found := [entry for entry in table.entries if entry.label == name]:
+        return found[0]
+    names = {entry.label: {entry.shown, *(run.planned_name for run in entry.runs)} for entry in table.entries}
+    found = [entry for entry in table.entries if name in names[entry.label]]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = ", ".join(repr(entry.label) for entry in found)
+        raise UsageError(f"Invalid entry {name!r}: expected the name of one entry, got that of {several}.")
+    raise UnknownName("entry", name, names)
 
 
 def _concerns(problem: Problem, labels: Sequence[str]) -> bool:
@@ -550,10 +501,9 @@ class HeadroomTables(TableSet):
         return self.arranged(one_each=True)
 
 
-@accept_old_names(beside="published")
 def headroom(
     runs: Places | None = None,
-    published: Sequence[str] = (),
+    beside: Sequence[str] = (),
     *,
     family: str | None = None,
     runs_directory: str | Path = DEFAULT_RUNS,
@@ -563,7 +513,7 @@ def headroom(
     Args:
         runs: Runs, directories with runs below, or bundles. Default: ``runs_directory``, unless shipped tables are
             named.
-        published: Shipped tables to take best known scores from: ``paper``, ``anchors``, ``references``, ``baselines``;
+        beside: Shipped tables to take best known scores from: ``paper``, ``anchors``, ``references``, ``baselines``;
             and ``published``, figures of other protocols.
         family: The tasks of one family only.
         runs_directory: Where runs are looked for by id.
@@ -574,7 +524,7 @@ def headroom(
     Raises:
         UsageError: A run is not there, a table is not known, or there is nothing to show.
     """
-    wanted = shipped_beside(published)
+    wanted = shipped_beside(beside)
     results = load_results(find_places(runs, runs_directory, needed=not wanted.tables))
     tables = score_tables(results.runs, wanted.tables, TableFilter(family=family))
     ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}

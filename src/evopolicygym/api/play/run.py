@@ -17,9 +17,8 @@ from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
 from evopolicygym.agents.kit.program import attach_terminal, refuse_no_terminal, run_workplace
 from evopolicygym.agents.kit.session import FUNCTION_AGENT as FUNCTION
 from evopolicygym.agents.kit.session import AgentFunction, FunctionAgent
-from evopolicygym.api import accept_old_names
-from evopolicygym.api.progress import LOG, RunView, log_event, log_opened
-from evopolicygym.api.run import Run
+from evopolicygym.api.play.progress import LOG, RunView, log_event, log_opened
+from evopolicygym.api.read.run import Run
 from evopolicygym.checks.environment import check as check_environment
 from evopolicygym.core.agent import INSPECT, OUTSIDE, SHELL, Agent, AgentConfig
 from evopolicygym.core.cases import SplitSource
@@ -68,7 +67,6 @@ class RunInterrupted(KeyboardInterrupt):
         """What continues it in a shell."""
 
 
-@accept_old_names(on_note="on_warning")
 def run(
     task: str | Path | None = None,
     agent: str | AgentFunction | None = None,
@@ -120,7 +118,6 @@ def run(
     return _report_agent_error(played, function, on_agent_error, on_warning)
 
 
-@accept_old_names(on_note="on_warning")
 def resume(  # noqa: PLR0913 - each is an argument of its own
     run: str | Path = "latest",
     *,
@@ -277,7 +274,6 @@ def _log_workers(workers: int | None, executor: str) -> None:
     LOG.info("workers %s, executor %s", "one for each core" if workers is None else workers, executor)
 
 
-@accept_old_names(on_note="on_warning")
 def enter(
     run: str | Path = "latest",
     *,

@@ -26,9 +26,8 @@ from evopolicygym.agents.kit.outside_agent import (
     OutsideAgent,
 )
 from evopolicygym.agents.kit.session import Session
-from evopolicygym.api import accept_old_names
-from evopolicygym.api.play import OnEvent, OnOpen, OnWarning, Progress, spec_notes, watched
-from evopolicygym.api.run import Run
+from evopolicygym.api.play.run import OnEvent, OnOpen, OnWarning, Progress, spec_notes, watched
+from evopolicygym.api.read.run import Run
 from evopolicygym.core.agent import OUTSIDE, Agent, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import LOCAL, RunArguments
@@ -62,7 +61,6 @@ class ServedSession(Session):
         """The finished run, once the ``with`` block has ended."""
 
 
-@accept_old_names(on_note="on_warning")
 @contextmanager
 def serve(  # noqa: PLR0913 - each is an argument of its own
     task: str | Path | None = None,
@@ -133,7 +131,6 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         session.run = played.result()
 
 
-@accept_old_names(on_note="on_warning")
 def play_served(  # noqa: PLR0913 - each is an argument of its own
     task: str | Path | None,
     announce: Announce,
@@ -158,7 +155,6 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
         return _begun(asked, workspace).play(agent, progress, on_open, on_event, on_warning)
 
 
-@accept_old_names(on_note="on_warning")
 def resume_served(  # noqa: PLR0913 - each is an argument of its own
     run: str | Path,
     announce: Announce,

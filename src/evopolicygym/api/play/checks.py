@@ -1,0 +1,100 @@
+"""Checks of parts that users write: ``evopolicygym.check_environment``, ``check_agent``, and others."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.core.finding import Finding
+from evopolicygym.runs.config import absolutize_paths
+
+
+def check_environment(name: str | Path) -> tuple[Finding, ...]:
+    """Play an environment for some seconds, and check that it keeps its contract.
+
+    Args:
+        name: An environment's name, or the path of a spec's ``.toml`` file.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``. An environment that can't be loaded is a finding.
+
+    Examples:
+        >>> all(finding.ok for finding in evopolicygym.check_environment("acrobot"))
+    """
+    from evopolicygym.checks.environment import check
+
+    return tuple(check(str(name)))
+
+
+def check_agent(
+    name: str,
+    *,
+    model: str = "",
+    options: Mapping[str, Any] | None = None,
+    command: Sequence[str] = (),
+    patience: float = 300.0,
+) -> tuple[Finding, ...]:
+    """Check that an agent plays a short run, stops in the middle, resumes, and leaves no process behind.
+
+    Args:
+        name: An agent's name, or ``"package.module:make"``.
+        model: The agent's model. Default: one that answers from a script and costs nothing.
+        options: The agent's options, such as ``model_url``.
+        command: The program, where the agent is ``"command"``.
+        patience: Seconds that the agent has for each half of its run.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``.
+
+    Raises:
+        UsageError: There is no such agent, or an option is invalid.
+
+    Examples:
+        >>> [finding.name for finding in evopolicygym.check_agent("tuner") if not finding.ok]
+    """
+    from evopolicygym.checks.agent import check
+
+    return tuple(check(name, model, options, absolutize_paths(command), patience))
+
+
+def check_executor(name: str, *, address: str = "") -> tuple[Finding, ...]:
+    """Have an executor play the same cases as this machine alone, and compare episodes and files.
+
+    Args:
+        name: An executor's name, or ``"package.module:Class"``.
+        address: The address of its cluster.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``.
+
+    Raises:
+        UsageError: There is no such executor.
+
+    Examples:
+        >>> evopolicygym.check_executor("ray", address="10.0.0.1:6379")
+    """
+    from evopolicygym.checks.executor import check
+
+    return tuple(check(name, address))
+
+
+def check_sandbox(name: str, *, channels: bool = False) -> tuple[Finding, ...]:
+    """Have hostile policies attack a sandbox backend for a minute; what it guarantees must hold.
+
+    Args:
+        name: A backend's name, or ``"package.module:Class"``.
+        channels: Whether to search for channels between policies instead.
+
+    Returns:
+        The findings; each has ``name``, ``ok``, ``detail``, ``verdict`` and ``promised``. What the backend doesn't
+        promise is ok whatever came of it.
+
+    Raises:
+        UsageError: There is no such backend.
+        SandboxError: The backend can't work here.
+
+    Examples:
+        >>> all(finding.ok for finding in evopolicygym.check_sandbox("bubblewrap"))
+    """
+    from evopolicygym.checks.sandbox import check, check_channels
+
+    return tuple(check_channels(name) if channels else check(name))

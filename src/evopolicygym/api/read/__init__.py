@@ -1,0 +1,1 @@
+"""Reading: results, comparisons, diagnoses, exports, reports and the verification of records."""

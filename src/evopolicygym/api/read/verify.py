@@ -1,0 +1,138 @@
+"""``evopolicygym.verify``: checks of records. Only with ``replay`` does it load what plays."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evopolicygym.core.finding import Finding, ReplayVerdict, ReplayWatch, unwatched
+from evopolicygym.core.options import AUTO, LOCAL
+from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import counted, printable
+from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
+from evopolicygym.records.checked import candidates
+from evopolicygym.records.nonce import NONCE, nonce_finding
+from evopolicygym.records.reader import Problem, find_run, read_run
+from evopolicygym.records.release import refuse_release
+from evopolicygym.records.verify import UNREADABLE, findings
+
+if TYPE_CHECKING:
+    from evopolicygym.api.play.replay import Replayer
+
+BUNDLE = "bundle"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was checked of a run's record."""
+
+    path: Path
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything holds."""
+        return not self.failed
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the findings that don't hold."""
+        return tuple(finding.name for finding in self.findings if not finding.ok)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether a record can't be read at all."""
+        return any(finding.verdict == UNREADABLE for finding in self.findings)
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether everything holds but that a replay differs by no more than rounding."""
+        return not self.ok and all(
+            finding.ok or finding.verdict == ReplayVerdict.ROUNDING.value for finding in self.findings
+        )
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __repr__(self) -> str:
+        return f"<Verification of {self.path}: {'all holds' if self.ok else 'failed: ' + ', '.join(self.failed)}>"
+
+
+def verify(  # noqa: PLR0913 - each is an argument of its own
+    run: str | Path = "latest",
+    *,
+    replay: bool = False,
+    workers: int | None = None,
+    executor: str = LOCAL,
+    address: str = "",
+    isolation: str = AUTO,
+    trust: bool = False,
+    nonce: str = "",
+    runs_directory: str | Path = DEFAULT_RUNS,
+    watch: ReplayWatch = unwatched,
+    on_warning: Callable[[str], object] = warnings.warn,
+) -> Verification:
+    """Check a run's record: hash chain, budget, checkpoints, feedback, score, commitment.
+
+    Args:
+        run: Its directory, its id or the beginning of it, or ``"latest"``; or a bundle, or a directory with runs below
+            it, all runs of which are checked.
+        replay: Whether to play validation and held-out again, compare every trajectory, and select again.
+        workers: How many episodes play at once in a replay; None for one each core.
+        executor: Where they play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
+        address: The executor's cluster.
+        isolation: The level at which policies play now, whatever the record says.
+        trust: Whether to run a simulator that only the record names, with your rights.
+        nonce: The nonce that every run must have, with an experiment whose identity is that of its secret.
+        runs_directory: Where runs are looked for by id.
+        watch: Wraps what is played again, to show progress.
+        on_warning: Called with each warning, such as that fewer workers are started.
+
+    Returns:
+        The findings; ``ok`` where all hold.
+
+    Raises:
+        UsageError: There is no such run.
+    """
+    root = find_run(Path(run), Path(runs_directory))
+    replayer = None
+    if replay:
+        from evopolicygym.api.play.replay import open_replayer
+
+        refuse_release(root)
+        replayer = open_replayer(workers, executor, address, isolation, trust, watch, on_warning)
+    found, roots = list[Finding](), [root]
+    if is_bundle(root):
+        bundle = unpack(root)
+        found.append(Finding(BUNDLE, ok=True, detail=_bundle_detail(bundle.index)))
+        roots = list(bundle.roots)
+    elif root.is_dir() and (below := list(candidates(root))):
+        roots = [item for item in below if isinstance(item, Path)]
+        problems = [item for item in below if isinstance(item, Problem)]
+        found += [Finding(str(item.root), ok=False, detail=item.reason, verdict=UNREADABLE) for item in problems]
+    for each in roots:
+        of_run = f"{each.name} " if len(roots) > 1 else ""
+        found += [replace(finding, name=f"{of_run}{finding.name}") for finding in _findings(each, nonce, replayer)]
+    return Verification(root, tuple(found))
+
+
+def _findings(root: Path, nonce: str, replayer: "Replayer | None") -> list[Finding]:
+    audited = list(findings(root))
+    if nonce and len(audited) > 1:  # else the event log is broken
+        demanded = nonce_finding(root, read_run(root).state.opened, nonce)
+        audited = [finding for finding in audited if finding.name != NONCE] + ([demanded] if demanded else [])
+    if replayer is None or not all(finding.ok or finding.settled_by_replay for finding in audited):
+        return audited
+    return replayer.settle(root, audited)
+
+
+def _bundle_detail(index: BundleIndex) -> str:
+    said = f"{counted(len(index.files), 'file')} of {counted(len(index.runs), 'run')} as bundle.json lists them"
+    for experiment in index.experiments:
+        name = printable(experiment.name)
+        if experiment.began is None:
+            said += f"; how many runs {name} began is not said"
+        else:
+            said += f"; {len(experiment.missing)} of {experiment.began} runs that {name} began are missing"
+    return said
