@@ -41,6 +41,7 @@ def compare_bundle(
     task = pair.tasks[0]
     returns = [result.held_out_returns for result in results if result is not None]
     is_mixed = bool(differences([result for result in results if result is not None], ()))
+    mixed = ["--allow-incomparable"] if is_mixed else []
     return {
         **found,
         "command": " ".join(
