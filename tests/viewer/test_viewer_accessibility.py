@@ -18,7 +18,7 @@ from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import first_held_out, real_runs, write_film
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.made_up]
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

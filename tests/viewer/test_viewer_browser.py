@@ -245,4 +245,4 @@ def test_no_two_entries_look_the_same(chromium: "Browser", tmp_path: Path) -> No
         said = found.page.get_attribute(".strips svg >> nth=0", "aria-label") or ""
 
     assert len(set(looks)) == len(looks) >= 11
-    assert [one for one in ("acrobot: ", "reference 1.000, rank 1", "GPT-5.5 (Codex) ") if one not in said] == [], said
+    assert [one for one in ("acrobot: ", "reference 1.00, rank 1", "GPT-5.5 (Codex) ") if one not in said] == [], said

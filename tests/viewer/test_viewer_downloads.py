@@ -16,7 +16,7 @@ from evopolicygym.viewer.site.serving import ServedViewer
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.made_up]
 
 
 @pytest.mark.parametrize("form", ["served", "static"])
@@ -45,8 +45,8 @@ def _take_away(chromium: "Browser", address: str, runs: Path, below: Path) -> No
             assert len(saved["png"]) > 2000
             rows = list(csv.reader(saved["csv"].decode().splitlines()))
             lines = saved["md"].decode().splitlines()
-            assert rows[0][:3] == ["entry", "run", "seed"]
-            assert {row[1] for row in rows[1:]} == {place.id}
+            assert rows[0][:4] == ["entry", "group", "run", "seed"]
+            assert {row[2] for row in rows[1:]} == {place.id}
             assert len(lines) == len(rows) + 1
             assert lines[-1] == f"| {' | '.join(rows[-1])} |"
         found.open(f"#/run/{place.id}", ".submissions")

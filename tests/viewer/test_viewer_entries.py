@@ -18,7 +18,7 @@ from evopolicygym.viewer.site.pages import Pages, write_single_file
 from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import HOSTILE
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.made_up]
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -51,7 +51,7 @@ def test_an_entry_and_its_experiment(chromium: "Browser", runs: Path, form: str,
             assert wide(found) <= 0
             found.page.click("[aria-label=Runs] tbody a >> nth=0")
             found.page.wait_for_selector(".submissions")
-            assert found.page.inner_text(".facts a[href*='#/experiment/']") == "runs"
+            assert found.page.inner_text(".facts a[href*='#/experiment/']") == "experiment"
             found.page.click(".facts a[href*='#/experiment/']")
             found.page.wait_for_selector("[aria-label='Tasks by entries'] td")
             assert found.page.locator("[aria-label=Runs] tbody tr").count() == 4

@@ -24,7 +24,7 @@ from evopolicygym.viewer.site.pages import Pages, write_pages
 from evopolicygym.viewer.site.serving import ServedViewer
 from fakes import TIME
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.made_up]
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

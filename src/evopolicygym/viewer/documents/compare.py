@@ -44,9 +44,7 @@ def compare_bundle(
     mixed = ["--allow-incomparable"] if is_mixed else []
     return {
         **found,
-        "command": " ".join(
-            ["evopolicygym compare", *map(shell_word, places), *(["--allow-incomparable"] if is_mixed else [])]
-        ),
+        "command": " ".join(["evopolicygym compare", *map(shell_word, places), *mixed]),
         "difference": {
             "mean": task.difference,
             "interval": [task.interval.low, task.interval.high] if task.interval else None,

@@ -40,9 +40,11 @@ export function finite(value) {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-// As core/number_text.py has it: two significant digits of a standard error, four of a number without; two to six decimals.
+const ROUNDING = 1e-7; // of a value: an error of less is none
+
+// As core/text.py has it: two significant digits of a standard error, four of a number without; two to six decimals.
 export function decimals(value, error) {
-  const known = finite(error) !== null && error > 0;
+  const known = finite(error) !== null && error > ROUNDING * Math.abs(value);
   const size = known ? error : Math.abs(value);
   return size ? Math.min(Math.max((known ? 1 : 3) - Math.floor(Math.log10(size)), 2), 6) : 2;
 }

@@ -109,7 +109,7 @@ function distribution(task, look) {
   if (!runs.length) return h("p", { class: "soft" }, "No run has been scored yet.");
   const line = 26, height = runs.length * line + 66;
   return chart({ role: "group", label: `Held-out returns on ${task.name}`, height, left: (width) => (width < SHORTEST ? 92 : LABEL), top: 8, yTicks: false, x: { domain: domain([...runs.flatMap(({ run }) => run.returns), task.random]), title: "held-out return" }, y: { domain: [runs.length, 0], title: "" },
-    rows: () => [["entry", "run", "seed", "case", "return"], ...runs.flatMap(({ run, entry }) => run.returns.map((value, at) => [entry, run.id, run.seed, at, value]))],
+    rows: () => [["entry", "group", "run", "seed", "case", "return"], ...runs.flatMap(({ run, entry }) => run.returns.map((value, at) => [entry, run.group, run.id, run.seed, at, value]))],
     draw: (frame) => [
       finite(task.random) === null ? null : s("line", { x1: frame.x(task.random), x2: frame.x(task.random), y1: frame.top, y2: frame.bottom, class: "anchor" }),
       ...runs.map(({ run, entry, name }, place) => {
