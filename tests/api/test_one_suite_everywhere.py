@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 import evopolicygym
 from evopolicygym.cli.main import app
+from evopolicygym.viewer.documents.documents import Documents
+from evopolicygym.viewer.documents.overview import RunIndex
 from players import GOOD
 
 SMALL = {"validation": 1, "held_out": 2, "split": "public", "workers": 1, "isolation": "none"}
@@ -104,3 +106,35 @@ def test_what_ended_each_run(runs: Path) -> None:
 
     assert sorted(row.ended_by or "" for row in rows) == ["budget"] * 4 + ["crash"]
     assert sorted(row.limits for row in rows) == ["max_turns 3"] + ["none"] * 4
+
+
+def test_what_was_not_audited_is_not_clean(runs: Path) -> None:
+    """Not audited, audited, and of a conversation that can't be read are three things, beside each entry."""
+    plain = json.loads(printed("leaderboard", str(runs), "--json"))["tables"]
+    audited = json.loads(printed("leaderboard", str(runs), "--json", "--audit"))["tables"]
+    rows = list(csv.DictReader(io.StringIO(printed("leaderboard", str(runs), "--audit", "--format", "csv"))))
+
+    assert {entry["findings"] for table in plain for entry in table["entries"]} == {None}
+    assert [
+        (found["audited"], found["unread"], found["serious"])
+        for table in audited
+        for entry in table["entries"]
+        if (found := entry["findings"])
+    ].count((0, 1, 0)) == 3
+    assert {row["serious"] for row in rows if row["entry"] == "=faulty"} <= {"0"}
+
+
+def test_pages_and_exports_name_the_same_entries(
+    runs: Path, ranked: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> None:
+    """The viewer's groups, entries and means are the leaderboard's, and exports name entries as it does."""
+    documents = Documents(RunIndex([runs]))
+    viewed = entries_by_group(json.loads(documents.document("suite"))["groups"])
+    means, shown = (
+        {(title, name): one["tasks"]["cartpole"]["mean"] for title, each in found.items() for name, one in each.items()}
+        for found in (ranked, viewed)
+    )
+
+    assert shown == means
+    assert {row.agent for row in evopolicygym.load_runs(runs).runs} == {name for _, name in means}
+    assert {evopolicygym.load_run(path.parent).agent for path in runs.rglob("run.json")} == {name for _, name in means}

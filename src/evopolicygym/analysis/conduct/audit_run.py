@@ -31,7 +31,8 @@ from evopolicygym.analysis.conduct.detector import (
 from evopolicygym.analysis.conduct.python_program import read_program
 from evopolicygym.analysis.conduct.shell_history import ShellHistory, add_nested_commands, is_policy
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard
-from evopolicygym.analysis.tables.table import Cell, Table, table_of
+from evopolicygym.analysis.ranking.score_table import Entry
+from evopolicygym.analysis.tables.table import Cell, Column, Table, table_of
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import IN_WORKSPACE, NOTES, SYSTEM
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
@@ -311,6 +312,30 @@ def audit_runs(
     return found, problems
 
 
+def conduct_counts(entry: Entry, found: Mapping[Path, tuple[str, Conduct]]) -> dict[str, int] | None:
+    """Return an entry's findings by grade, over how many audited runs, and how many runs could not be read.
+
+    None if none of its runs was looked at: what was not audited is not clean.
+    """
+    conducts = [found[run.root][1] for run in entry.runs if run.root in found]
+    if not conducts:
+        return None
+    audited = sum(conduct.is_audited for conduct in conducts)
+    counts = {grade.value: sum(conduct.counts[grade] for conduct in conducts) for grade in GRAVEST_FIRST}
+    return {"audited": audited, "unread": len(conducts) - audited, **counts}
+
+
+def serious_column(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> Table:
+    """Return the number of serious findings of each entry, to stand beside the ranks; empty where nothing was read."""
+    rows = []
+    for standing in board.standings:
+        counts = conduct_counts(standing.entry, found)
+        known = counts and (counts["audited"] or counts[Grade.SERIOUS])
+        rows.append((standing.entry.shown, counts[Grade.SERIOUS] if counts and known else None))
+    columns = Column("entry", "entry", is_text=True), Column("serious_findings", "serious findings")
+    return Table("", columns, tuple(rows))
+
+
 def conduct_notes(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> list[str]:
     """Return notes for a ranking: which entries have serious findings, and of which runs nothing could be read."""
     serious, unread = list[str](), list[str]()
@@ -335,12 +360,10 @@ def conduct_table(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]])
 
     A run whose transcript could not be read is counted apart: that nothing was found in it means nothing.
     """
-    rows: list[tuple[Cell, ...]] = []
-    for standing in board.standings:
-        conducts = [found[run.root][1] for run in standing.entry.runs if run.root in found]
-        if conducts:
-            audited = sum(conduct.is_audited for conduct in conducts)
-            counts = [sum(conduct.counts[grade] for conduct in conducts) for grade in GRAVEST_FIRST]
-            rows.append((standing.entry.shown, audited, len(conducts) - audited, *counts))
+    rows: list[tuple[Cell, ...]] = [
+        (standing.entry.shown, *counts.values())
+        for standing in board.standings
+        if (counts := conduct_counts(standing.entry, found))
+    ]
     names = ("entry", "runs audited", "runs not read", *(grade.value for grade in GRAVEST_FIRST))
     return table_of("What agents did: findings by grade", names, rows)

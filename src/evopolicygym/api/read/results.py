@@ -7,7 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.conduct.audit_run import Conduct, audit_runs, conduct_table, load_detectors
+from evopolicygym.analysis.conduct.audit_run import (
+    Conduct,
+    audit_runs,
+    conduct_counts,
+    conduct_notes,
+    conduct_table,
+    load_detectors,
+    serious_column,
+)
 from evopolicygym.analysis.effects.effects import Effects
 from evopolicygym.analysis.effects.effects import effects as effects_of_runs
 from evopolicygym.analysis.headroom.headroom import Headroom, Surroundings
@@ -145,6 +153,8 @@ class Leaderboards(TableSet):
         )
         for group, part in zip(self.groups, document.get("tables", [document]), strict=False):
             part["aggregates"] = aggregates_document(group.aggregates)
+            for entry, standing in zip(part["entries"], group.leaderboard.standings, strict=True):
+                entry["findings"] = conduct_counts(standing.entry, self._conduct or {})
         if self._conduct is not None:
             document["findings_by_run"] = {str(root): _counts(found) for root, (_, found) in self._conduct.items()}
         if self.figures:
@@ -169,11 +179,18 @@ class Leaderboards(TableSet):
         arranged: list[Table] = []
         for group in self.groups:
             board = group.leaderboard
-            tables = [table for name in self.show for table in VIEWS[name](group)]
+            tables = [table for name in self.show for table in self._view(name, group)]
             tables += self._by_task(board) if per_task else []
             tables += [] if self._conduct is None else [conduct_table(board, self._conduct)]
             arranged += add_title(group.title, tables)
         return [*arranged, *map(figures_table, self.figures)]
+
+    def _view(self, name: str, group: LeaderboardGroup) -> Sequence[Table]:
+        """Return the tables of a name; beside the ranks stands how many serious findings an audit had."""
+        tables = VIEWS[name](group)
+        if name != RANKS or self._conduct is None:
+            return tables
+        return [side_by_side(tables[0], serious_column(group.leaderboard, self._conduct), "entry"), *tables[1:]]
 
     def _in_one_table(self, show: str, *, per_task: bool) -> list[Table]:
         if not self.groups:
@@ -301,6 +318,11 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     if not audit:
         return Leaderboards(groups, results.problems, figures=figures, ids=ids, show=views)
     conduct, unread = audit_runs([run.root for run in results.runs], load_detectors())
+    groups = [
+        replace(group, leaderboard=replace(board, notes=(*conduct_notes(board, conduct), *board.notes)))
+        for group in groups
+        for board in (group.leaderboard,)
+    ]
     return Leaderboards(groups, [*results.problems, *unread], conduct, figures, ids, views)
 
 
