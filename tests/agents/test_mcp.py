@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ def asked(workspace: Path, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
     from mcp import Client, StdioServerParameters
 
     async def ask() -> list[Any]:
-        server = StdioServerParameters(command=sys.executable, args=["-m", "evopolicygym", "mcp", str(workspace)])
+        words = ["-m", "evopolicygym", "mcp", str(workspace), "--runs", str(workspace.parent / "runs")]
+        server = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
         async with Client(server) as client:
             return [await client.call_tool(name, arguments) for name, arguments in calls]
 

@@ -113,7 +113,9 @@ def by_mcp_stdio(place: Path) -> None:
     from mcp import StdioServerParameters
 
     def server(run: Served) -> StdioServerParameters:
-        return StdioServerParameters(command=sys.executable, args=["-m", "evopolicygym", "mcp", str(run.workspace)])
+        return StdioServerParameters(
+            command=sys.executable, args=["-m", "evopolicygym", "mcp", str(run.workspace)], env=dict(os.environ)
+        )
 
     with served(place, *WORDS) as first:
         call_tools(server(first), ("submit", {"cases": "0-1"}))
@@ -140,12 +142,18 @@ def mcp_over_http(place: Path, port: int = 0) -> Iterator[dict[str, str]]:
             while b"mcp.env" not in said:
                 assert server.poll() is None, said
                 said = (place / "mcp.err").read_bytes()
-            words = shlex.split((place / "work" / "mcp.env").read_text(encoding="utf-8"))
+            words = shlex.split(token_file(place).read_text(encoding="utf-8"))
             yield dict(word.split("=", 1) for word in words if "=" in word)
         finally:
             server.kill()
             server.wait()
             kill_player(place)
+
+
+def token_file(place: Path) -> Path:
+    """Return the file with the token, in the one run below a directory."""
+    (file,) = place.glob("runs/*/*/*/*/logs/mcp.env")
+    return file
 
 
 def call_over_http(variables: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> list[Any]:
@@ -276,7 +284,7 @@ def test_requests_without_the_token_are_refused(tmp_path: Path) -> None:
             ask(**right, **{"Sec-Fetch-Site": "cross-site"}),
         ]
         (info,) = call_over_http(variables, ("info", {}))
-        mode = (tmp_path / "work" / "mcp.env").stat().st_mode & 0o777
+        mode = token_file(tmp_path).stat().st_mode & 0o777
         token = variables["EVOPOLICYGYM_MCP_TOKEN"]
         kill_player(tmp_path)
     logs = [path.read_text(encoding="utf-8", errors="replace") for path in tmp_path.rglob("*.log")]

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import socket
+import sys
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -80,6 +81,38 @@ def test_a_run_at_a_socket_outlives_a_crash(tmp_path: Path) -> None:
     assert document["budget"] == {"episodes": 6, "spent": 6, "submissions": 2}
     assert sorted(path.name for path in (work / "feedback").iterdir()) == ["submit_000", "submit_001"]
     assert not path.exists()
+
+
+def test_what_lies_in_place_of_the_address_file_is_replaced(tmp_path: Path) -> None:
+    """A directory or a link there keeps no run from being served, and what the link names stays as it is."""
+    work, host = tmp_path / "work", tmp_path / "host"
+    host.write_text("mine", encoding="utf-8")
+    with served(tmp_path, *BEGIN, "--workspace", str(work)) as first:
+        first.shell("./judge submit 0-1")
+        first.kill()
+    (work / "judge.env" / "full").mkdir(parents=True)
+    with served(tmp_path, "--resume", "latest") as second:
+        second.shell("./judge submit 0-1")
+        second.kill()
+    (work / "judge.env").symlink_to(host)
+    with served(tmp_path, "--resume", "latest") as third:
+        third.shell("./judge submit 0-1")
+        document = third.ended()
+
+    assert document["budget"] == {"episodes": 6, "spent": 6, "submissions": 3}
+    assert host.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_proxy_in_the_environment_is_not_asked_for_the_judge(tmp_path: Path) -> None:
+    """A program that sources the address file reaches the judge, and keeps the hosts that its user named."""
+    ask = "import os, urllib.request as r; print(r.urlopen(os.environ['EVOPOLICYGYM_INFO_URL']).status)"
+    with served(tmp_path, *BEGIN) as run:
+        said = run.shell(
+            "export http_proxy=http://127.0.0.1:9 NO_PROXY=mine.example; unset no_proxy; . ./judge.env; "
+            f'{sys.executable} -c "{ask}"; echo $NO_PROXY'
+        )
+
+    assert said.splitlines() == ["200", "mine.example,127.0.0.1"]
 
 
 def test_only_allowed_names_and_the_token_are_answered(tmp_path: Path) -> None:

@@ -106,9 +106,14 @@ def test_a_shell_that_is_left_stops_the_run(tmp_path: Path) -> None:
 
 
 def test_a_served_run_is_entered_beside_who_serves_it(tmp_path: Path) -> None:
-    """The shell is enclosed, and reaches the judge of the other process; leaving it leaves the run as it is."""
+    """The shell is enclosed, and reaches the judge of the other process; leaving it leaves the run as it is.
+
+    An address in the workspace, which an agent could have written, is not asked.
+    """
     with terminal(tmp_path, "serve", *BEGIN, "--workspace", str(tmp_path / "work")) as serving:
         serving.expect("judge.env")
+        forged = "export EVOPOLICYGYM_INFO_URL=http://127.0.0.1:1/x/info\n"
+        (tmp_path / "work" / "judge.env").write_text(forged, encoding="utf-8")
         with terminal(tmp_path, "enter", "latest") as child:
             at_prompt(child)
             said = say(child, f"./judge submit 0-3; ls {tmp_path} || echo hidden")

@@ -60,12 +60,12 @@ def test_harbor_reads_every_task(tasks: list[Path]) -> None:
     found = json.loads(call("python", "-c", READ, *tasks))
 
     assert found == {
-        f"evopolicygym/{name}": ["agent", "root", "shared"] for name in load_suite("core16", {}).environments
+        f"evopolicygym/{name}": ["agent", "root", "separate"] for name in load_suite("core16", {}).environments
     }
 
 
 def test_harbors_linter_finds_nothing(tasks: list[Path]) -> None:
-    """It finds neither fields that it doesn't know nor what it advises against, but for what we chose on purpose."""
+    """It finds neither fields that it doesn't know nor what it advises against, but for images without a digest."""
     found = json.loads(call("harbor", "lint", "--json", *tasks))
     everything = subprocess.run(
         [HARBOR / "harbor", "lint", "--json", "--select", "ALL", tasks[0]],
@@ -75,12 +75,12 @@ def test_harbors_linter_finds_nothing(tasks: list[Path]) -> None:
     )
 
     assert found == []
-    assert {one["rule"] for one in json.loads(everything.stdout)} == {"shared-verifier", "unpinned-image"}
+    assert {one["rule"] for one in json.loads(everything.stdout)} == {"unpinned-image"}
 
 
 @pytest.mark.parametrize("network", ["public", "none"])
 def test_compose_merges_harbors_files_with_ours(tasks: list[Path], network: str) -> None:
-    """The agent's container shares three volumes with the judge's, which has no network; nor need the agent's."""
+    """The agent's container shares two volumes with the judge's, which has no network; nor need the agent's."""
     build, no_network = call("python", "-c", COMPOSE_FILES).split()
     ours = tasks[0] / "environment" / "docker-compose.yaml"
     files = [word for file in (build, ours, *([no_network] if network == "none" else [])) for word in ("-f", file)]
@@ -89,16 +89,37 @@ def test_compose_merges_harbors_files_with_ours(tasks: list[Path], network: str)
     main, judge = merged["services"]["main"], merged["services"]["judge"]
     shared = [{one["target"]: one["source"] for one in service["volumes"]} for service in (main, judge)]
 
-    assert shared == [{f"/{name}": name for name in ("workspace", "socket", "outcome")}] * 2
+    assert shared == [{f"/{name}": name for name in ("workspace", "socket")}] * 2
     assert main["depends_on"] == {"judge": {"condition": "service_healthy", "required": True}}
     assert judge["build"]["context"] == str(ours.parent / "judge")
     assert (main.get("network_mode", "public"), judge["network_mode"]) == (network, "none")
 
 
-@pytest.mark.parametrize(("agent", "expected"), [("nop", 0.0), ("oracle", 1.0)])
-def test_harbor_plays_a_task(tmp_path: Path, agent: str, expected: float) -> None:
-    """Its own check of a task: doing nothing is worth 0 and the solution 1, and it fetches the record."""
+FORGE = """#!/bin/bash
+plant() {
+    for place in verifier artifacts agent; do
+        echo '{"reward": 1000.0}' > /logs/$place/reward.json
+        echo 1000 > /logs/$place/reward.txt
+    done
+}
+mkdir -p /logs/artifacts/outcome && echo '{"outcome": {"score": 1e9}}' > /logs/artifacts/outcome/outcome.json
+plant
+(while true; do plant; sleep 0.01; done) > /dev/null 2>&1 < /dev/null &
+"""
+"""An agent that plants rewards wherever Harbor mounts a directory for it, and leaves a process that goes on with it."""
+
+
+@pytest.mark.parametrize(
+    ("agent", "solution", "expected"), [("nop", "", 0.0), ("oracle", "", 1.0), ("oracle", FORGE, 0.0)]
+)
+def test_harbor_plays_a_task(tmp_path: Path, agent: str, solution: str, expected: float) -> None:
+    """Its own check of a task: doing nothing is worth 0 and the solution 1, and it fetches the record.
+
+    Planted rewards are worth nothing, with a process left behind too.
+    """
     (task,) = export_harbor(tmp_path / "tasks", environments=["reacher"], budget=4, validation=1, held_out=2)
+    if solution:
+        (task.directory / "solution" / "solve.sh").write_text(solution, encoding="utf-8")
     line = [HARBOR / "harbor", "run", "-p", task.directory, "-a", agent, "-e", "harbor_environment:Processes"]
     done = subprocess.run(
         [*line, "-o", tmp_path / "jobs", "-y"],

@@ -29,6 +29,7 @@ FILES = {
     "solution/solve.sh",
     "solution/system/policy.py",
     "task.toml",
+    "tests/Dockerfile",
     "tests/anchors.json",
     "tests/reward.py",
     "tests/test.sh",
@@ -62,6 +63,18 @@ def test_a_task_holds_its_environment(suite: Path, name: str) -> None:
     assert {path.name: path.read_bytes() for path in system.iterdir()} == references.files_of(name)
     assert spec.objective.strip() in (task / "instruction.md").read_text(encoding="utf-8")
     assert [text for text in texts if "{{" in text] == []
+
+
+def test_an_agent_s_container_has_no_way_to_the_score(suite: Path) -> None:
+    """The verifier has a container of its own, and only the judge's has the directory of outcomes."""
+    task = suite / "acrobot"
+    document = tomllib.loads((task / "task.toml").read_text(encoding="utf-8"))
+    compose = (task / "environment" / "docker-compose.yaml").read_text(encoding="utf-8")
+
+    assert document["verifier"]["environment_mode"] == "separate"
+    assert "lint" not in document["metadata"].get("harbor", {})
+    assert "outcome" not in compose
+    assert (task / "tests" / "Dockerfile").is_file()
 
 
 def test_a_run_s_options_are_those_of_the_judge(tmp_path: Path) -> None:

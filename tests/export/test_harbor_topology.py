@@ -45,9 +45,10 @@ def test_an_agent_that_does_nothing_has_the_reward_of_random_play(task: Path) ->
 
 @pytest.mark.parametrize("task", ["acrobot", "reacher"], indirect=True)
 def test_the_oracle_has_the_reward_of_the_reference(task: Path) -> None:
-    """The verifier alone closes the run too, and says which isolation held; the agent can't enter where scores lie."""
+    """The details say which isolation held; nobody but root can enter where scores lie in the judge's container."""
     with topology(task) as harbor:
         harbor.solve()
+        assert harbor.collect() == 0
         assert harbor.verify() == 0
         reward, details = documents(harbor)
         mode = harbor.artifacts().stat().st_mode & 0o777
@@ -62,10 +63,10 @@ def test_a_killed_verifier_leaves_the_record(task: Path, tmp_path: Path, monkeyp
     """What the collect hook leaves can be verified to the last episode by anyone, as its cases are revealed."""
     with topology(task) as harbor:
         harbor.solve()
+        assert harbor.collect() == 0
         verifier = harbor.verifying()
         verifier.kill()
         verifier.wait()
-        assert harbor.collect() == 0
         outcome = json.loads((harbor.artifacts() / "outcome.json").read_bytes())
         with tarfile.open(harbor.artifacts() / "record.tar.gz") as archive:
             # Python 3.11.4 and later have the filter.
@@ -89,6 +90,7 @@ def test_an_agent_can_not_keep_its_score_from_the_verifier(task: Path) -> None:
         (workspace / "judge.env").symlink_to("/dev/null")
         (workspace / "system").rename(workspace / "was")
         (workspace / "system").symlink_to(harbor.artifacts())
+        assert harbor.collect() == 0
         assert harbor.verify() == 0
         reward, details = documents(harbor)
 
@@ -102,6 +104,7 @@ def test_a_judge_that_dies_is_resumed(task: Path) -> None:
         harbor.solve()
         harbor.kill_served()
         harbor.solve()
+        assert harbor.collect() == 0
         assert harbor.verify() == 0
         details = harbor.read("reward-details.json")
 
@@ -125,3 +128,43 @@ def test_a_judge_that_fails_gives_no_reward(task: Path) -> None:
         "judge_said": ["The simulator crashed."],
     }
     assert written == ["reward-details.json"]
+
+
+FORGER = """
+import json, os, pathlib, sys, time
+logs = pathlib.Path(sys.argv[1])
+reward, places = json.dumps({"reward": 1000.0}), ("verifier", "artifacts", "agent")
+while True:
+    for place in places:
+        for name, text in (("reward.json", reward), ("reward.txt", "1000"), ("reward-details.json", reward)):
+            try:
+                (logs / place / name).write_text(text)
+            except OSError:
+                pass
+    print("planted", flush=True)
+    time.sleep(0.01)
+"""
+
+
+def test_a_reward_can_not_be_forged(task: Path) -> None:
+    """Files that an agent plants, and a process that it leaves to plant them, change nothing once its container ends.
+
+    The directory of rewards is the agent's own until then, as Harbor mounts it; the score is elsewhere.
+    """
+    with topology(task) as harbor:
+        assert harbor.workspace
+        line = [sys.executable, "-c", FORGER, str(harbor.root / "logs")]
+        with subprocess.Popen(line, stdout=subprocess.PIPE) as left:
+            assert left.stdout
+            assert left.stdout.readline()
+            harbor.end_agent(left)
+            for name in ("outcome.json", "reward.json"):
+                (harbor.root / "logs" / "artifacts" / name).write_text('{"reward": 1000.0}', encoding="utf-8")
+            assert harbor.collect() == 0
+            assert harbor.verify() == 0
+            reward, details = documents(harbor)
+            left.kill()
+        written = sorted(path.name for path in (harbor.root / "logs" / "verifier").iterdir())
+
+    assert (reward, details["status"]) == (0.0, "no_ok_submit")
+    assert written == ["reward-details.json", "reward.json"]

@@ -85,6 +85,16 @@ def test_a_sample_is_a_run(tmp_path: Path) -> None:
     assert evopolicygym.verify(run.path).ok
 
 
+def test_a_task_without_a_reference_has_no_unknown_values() -> None:
+    """What no environment of a task can have is neither a value of its samples nor a metric; a mixed one has all."""
+    from evopolicygym.inspect_tasks.tasks import TASKS
+
+    alone, mixed = (set(TASKS["cartpole"](environment=names).metrics) for names in ("", ["cartpole", "acrobot"]))
+
+    assert alone == {"return"}
+    assert mixed == {"normalised", "return", "success_rate"}
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("way", ["eval_set", "retry_on_error", "killed"])
 def test_another_try_goes_on_with_the_same_run(way: str, tmp_path: Path) -> None:

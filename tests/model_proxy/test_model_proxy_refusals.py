@@ -87,6 +87,7 @@ TUNNELS = [
     "GET /v1/models#@{other}/ HTTP/1.1\nHost: 127.0.0.1",
     "GET /v1/models?x=http://{other}/ HTTP/1.1\nHost: 127.0.0.1",
     "GET /v1/models HTTP/1.1\nHost: 127.0.0.1\nOrigin: http://127.0.0.1",
+    "GET /v1/models HTTP/1.1\nHost: 127.0.0.1\nSec-Fetch-Site: same-site",
     "OPTIONS * HTTP/1.1\nHost: 127.0.0.1",
     "TRACE /v1/models HTTP/1.1\nHost: 127.0.0.1",
     "GET /v1/responses HTTP/1.1\nHost: 127.0.0.1\nUpgrade: websocket",

@@ -28,7 +28,7 @@ from tool_runs import found, needs
 from whole_runs import config, events, played
 
 SECRET = re.compile(r"SECRET-[0-9a-f]{16}")
-MEASURED = re.compile(r"\d+(\.\d+)?e-\d+|\d+\.\d+|\d+(?= ms\b)|\d{4}-\d\d-\d\dT[^\"\\ ]+")
+MEASURED = re.compile(r"\d+(\.\d+)?e-\d+|\d+\.\d+|\d+(?= m?s\b)|\d{4}-\d\d-\d\dT[^\"\\ ]+")
 LOOK = """\
 find . /tmp ~ -type f 2>/dev/null | grep -v -e judge_client -e __pycache__ | sort
 cat notes/* /tmp/* ~/* ~/.[a-z]* 2>/dev/null; cat system/*

@@ -17,7 +17,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,81 @@ PYTHON = "EVOPOLICYGYM_TEST_PYTHON"
 PATIENCE_S = 240.0
 
 
-class Topology:
-    """A task whose judge is started."""
+class Container:
+    """A container's files below a directory of this machine, and programs that run there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._programs: list[subprocess.Popen[str]] = []
+        self._python = os.environ.get(PYTHON, sys.executable)
+
+    def place(self, path: str) -> Path:
+        """Return where a container's path lies here."""
+        return Path(self._mapped(path))
+
+    def put(self, source: Path, path: str) -> None:
+        """Copy a directory of the task into the container."""
+        shutil.copytree(source, self.place(path), dirs_exist_ok=True)
+        for script in (*self.place(path).glob("*.sh"), *self.place(path).glob("*.py")):
+            script.write_text(self._mapped(script.read_text(encoding="utf-8")), encoding="utf-8")
+
+    def started(
+        self, command: str, directory: Path, output: int | None = None, **variables: str
+    ) -> "subprocess.Popen[str]":
+        """Start a command of the container's."""
+        environment = self._environment(variables)
+        line = ["/bin/bash", "-c", self._mapped(command)]
+        self._programs.append(
+            subprocess.Popen(
+                line,
+                cwd=directory,
+                env=environment,
+                text=True,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        )
+        return self._programs[-1]
+
+    def end_programs(self) -> None:
+        """End what started commands have left behind, as stopping the container does."""
+        for program in self._programs:
+            with suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
+        self._programs.clear()
+
+    def end(self) -> None:
+        """Remove the container."""
+        self.end_programs()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _mapped(self, text: str) -> str:
+        return OF_CONTAINERS.sub(lambda found: f"{self.root}/{found[1]}", text)
+
+    def _environment(self, variables: dict[str, str]) -> dict[str, str]:
+        here = {name: value for name, value in os.environ.items() if not name.startswith("EVOPOLICYGYM_")}
+        return {**here, "PATH": f"{Path(self._python).parent}:{here['PATH']}", **variables}
+
+
+class VerifierContainer(Container):
+    """The verifier's container, whose image has the task's tests."""
+
+    def __init__(self, tests: Path) -> None:
+        super().__init__(Path(tempfile.mkdtemp(prefix="harbor")))
+        self.put(tests, "/tests")
+
+
+class Topology(Container):
+    """A task whose judge is started: the agent's and the judge's containers, which share some directories."""
 
     def __init__(self, task: Path) -> None:
-        self.task, self.root = task, Path(tempfile.mkdtemp(prefix="harbor"))
+        super().__init__(Path(tempfile.mkdtemp(prefix="harbor")))
+        self.task, self.verifier = task, VerifierContainer(task / "tests")
         self.document = tomllib.loads((task / "task.toml").read_text(encoding="utf-8"))
-        self._python = os.environ.get(PYTHON, sys.executable)
         for name in ("agent", "artifacts", "verifier"):
             (self.root / "logs" / name).mkdir(parents=True)
+            (self.root / "logs" / name).chmod(0o777)  # Harbor mounts them into the agent's container for any user
         self.put(task / "environment" / "judge", "/judge")
         judge = self.root / "judge" / "judge.py"
         text = judge.read_text(encoding="utf-8").replace(USER, f"USER = {os.getuid()}")
@@ -72,10 +138,29 @@ class Topology:
         assert hook["service"] == "judge"
         return self.started(hook["command"], self.root).wait(PATIENCE_S)
 
+    def end_agent(self, left: "subprocess.Popen[bytes]") -> None:
+        """End a process of the agent's container, which Harbor stops before it collects if the verifier is separate."""
+        if self.document["verifier"]["environment_mode"] == "separate":
+            left.kill()
+
+    def fetch(self) -> None:
+        """Do what Harbor does before it verifies: fetch the judge's outcome and lay it in the verifier's container.
+
+        The directory of the verifier's logs is the one that the agent's container had, emptied.
+        """
+        verifier_logs = self.root / "logs" / "verifier"
+        for planted in verifier_logs.iterdir():
+            shutil.rmtree(planted) if planted.is_dir() and not planted.is_symlink() else planted.unlink()
+        (self.verifier.root / "logs").mkdir()
+        (self.verifier.root / "logs" / "verifier").symlink_to(verifier_logs)  # a mount
+        shutil.copytree(self.root / "logs" / "artifacts", self.verifier.place("/logs/artifacts"), symlinks=True)
+        if self.artifacts().is_dir():
+            shutil.copytree(self.artifacts(), self.verifier.place("/outcome"))
+
     def verifying(self) -> "subprocess.Popen[str]":
-        """Start what Harbor starts in the agent's container in the end."""
-        self.put(self.task / "tests", "/tests")
-        return self.started("exec /tests/test.sh", self.root)
+        """Start the verifier in its container."""
+        self.fetch()
+        return self.verifier.started("exec /tests/test.sh", self.verifier.root)
 
     def verify(self) -> int:
         """Call that; return its exit code."""
@@ -99,35 +184,11 @@ class Topology:
             os.kill(int(child), signal.SIGKILL)
 
     def end(self) -> None:
-        """Remove the containers."""
+        """Remove all containers."""
         os.killpg(self.judge.pid, signal.SIGKILL)
         self.judge.wait()
-        shutil.rmtree(self.root, ignore_errors=True)
-
-    def place(self, path: str) -> Path:
-        """Return where a container's path lies here."""
-        return Path(self._mapped(path))
-
-    def put(self, source: Path, path: str) -> None:
-        """Copy a directory of the task into a container."""
-        shutil.copytree(source, self.place(path), dirs_exist_ok=True)
-        for script in (*self.place(path).glob("*.sh"), *self.place(path).glob("*.py")):
-            script.write_text(self._mapped(script.read_text(encoding="utf-8")), encoding="utf-8")
-
-    def started(
-        self, command: str, directory: Path, output: int | None = None, **variables: str
-    ) -> "subprocess.Popen[str]":
-        """Start a command of a container's."""
-        environment = self._environment(variables)
-        line = ["/bin/bash", "-c", self._mapped(command)]
-        return subprocess.Popen(line, cwd=directory, env=environment, text=True, stdout=output, stderr=output)
-
-    def _mapped(self, text: str) -> str:
-        return OF_CONTAINERS.sub(lambda found: f"{self.root}/{found[1]}", text)
-
-    def _environment(self, variables: dict[str, str]) -> dict[str, str]:
-        here = {name: value for name, value in os.environ.items() if not name.startswith("EVOPOLICYGYM_")}
-        return {**here, "PATH": f"{Path(self._python).parent}:{here['PATH']}", **variables}
+        self.verifier.end()
+        super().end()
 
 
 @contextmanager

@@ -90,7 +90,11 @@ def play(plan: Mapping[str, Any]) -> None:
 
 def _home(directory: Path) -> dict[str, str]:
     state = str(directory / "state")
-    return {"HOME": str(directory), "XDG_STATE_HOME": state, "PYTHONPATH": str(Path(__file__).parent)}
+    return {
+        "HOME": str(directory),
+        "XDG_STATE_HOME": state,
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH")))),
+    }
 
 
 def _python(words: Sequence[str], directory: Path) -> "subprocess.CompletedProcess[str]":

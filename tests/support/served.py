@@ -48,14 +48,19 @@ class Served:
 
     def kill(self) -> None:
         """Kill it as a crash of the machine would, and remove what says where it answered."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.kill_judge()
         for file in self._address_files():
             file.unlink()
 
+    def kill_judge(self) -> None:
+        """Kill it, and leave all that it wrote."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
     def _address_files(self) -> list[Path]:
         places = ("*", "runs/*/*/*/*/workspace")
-        return [file for place in places for file in self.place.glob(f"{place}/judge.env")]
+        found = (file for place in places for file in self.place.glob(f"{place}/judge.env"))
+        return [file for file in found if file.is_file() and not file.is_symlink()]
 
 
 @contextmanager

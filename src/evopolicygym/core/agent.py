@@ -119,6 +119,9 @@ INSPECT = "inspect_ai"
 """The name of agents that Inspect AI drives."""
 MODEL_LOG = "model.jsonl"
 """The log of an agent's model requests, next to its transcript."""
+ADDRESSES = "judge.env"
+"""The file that holds the judge's address while a run is served, next to its agent's transcript. A copy for ``./judge``
+is in the workspace; only the agent's own programs use that one."""
 CONVERSATION = "conversation.json"
 """The file that stores the id of the conversation of an agent's tool, next to its transcript."""
 SYSTEM, NOTES = "system", "notes"
@@ -420,6 +423,11 @@ class Workspace:
     def conversation(self) -> Path:
         """The file that stores the id of the tool's conversation, outside of what the tool can write."""
         return self.transcript.with_name(CONVERSATION)
+
+    @property
+    def addresses(self) -> Path:
+        """The file with the judge's address while a run is served, outside of what the agent can write."""
+        return self.transcript.with_name(ADDRESSES)
 
     @property
     def system(self) -> Path:

@@ -25,6 +25,11 @@ def state_directory() -> Path:
         ) from error
 
 
+def neutral_directory() -> Path:
+    """Return the directory of workspaces whose paths say nothing of their runs; raise as ``state_directory`` does."""
+    return state_directory().with_name("workspaces")
+
+
 def data_directory() -> Path:
     """Return the directory of packs, ``$XDG_DATA_HOME/evopolicygym`` (default: below ``~/.local/share``).
 

@@ -1,5 +1,7 @@
 """Environments as Harbor tasks (task schema 1.4): a directory each, with the judge in a container beside the agent's.
 
+The verifier has a container of its own, which Harbor starts when the agent's is gone.
+
 ``harbor_template/`` has the files with ``{{names}}`` in braces for what differs between environments. The caller writes
 the reference policy, which Harbor's oracle submits, into the directory of the solution.
 
@@ -28,9 +30,9 @@ from evopolicygym.version import __version__
 
 ORGANISATION = "evopolicygym"
 AGENT_S, SCORING_S = 14_400.0, 10_800.0
-"""Harbor's limits for an agent and for the verifier: validation plays every submission, which may take hours."""
+"""Harbor's limits for an agent and for the score: validation plays every submission, which may take hours."""
 MARGIN_S = 60
-"""Seconds before Harbor's limit at which the verifier gives up, so that it can report why."""
+"""Seconds before Harbor's limit at which the wait for the score is given up, so that the record can be kept."""
 LIBRARIES = ("numpy", "scipy")
 """Libraries of policies, which the agent's container has as well."""
 SOLUTION = Path("solution", "system")
@@ -101,7 +103,6 @@ def _anchors_file(spec: EnvironmentSpec) -> dict[str, Any]:
         "environment": spec.name,
         "random_anchor": random,
         "reference_anchor": reference,
-        "patience_seconds": SCORING_S - MARGIN_S,
     }
 
 

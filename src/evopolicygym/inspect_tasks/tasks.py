@@ -6,6 +6,7 @@ Each sample is one run on one environment.
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Any
@@ -14,7 +15,7 @@ from inspect_ai import Task, task
 from inspect_ai.agent import Agent, AgentContinue, AgentState, agent, react
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageAssistant
-from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stderr
+from inspect_ai.scorer import Metric, Score, Scorer, Target, grouped, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import bash, text_editor
 from inspect_ai.util import SandboxEnvironmentSpec, sandbox
@@ -81,19 +82,23 @@ UNKNOWN = math.nan
 """NaN, which Inspect excludes from its metrics."""
 
 
-@scorer(
-    metrics={
-        NORMALISED: [mean(), stderr()],
-        RETURN: [grouped(mean(), ENVIRONMENT, all=False)],
-        SUCCESS_RATE: [mean(), stderr()],
-    }
-)
-def run_score() -> Scorer:
-    """Score the run: normalised, 0 for random play and 1 for the reference; the mean return; the share of successes."""
+METRICS: dict[str, list[Metric]] = {
+    NORMALISED: [mean(), stderr()],
+    RETURN: [grouped(mean(), ENVIRONMENT, all=False)],
+    SUCCESS_RATE: [mean(), stderr()],
+}
+
+
+@scorer(metrics=METRICS)
+def run_score(values: Sequence[str] = tuple(METRICS)) -> Scorer:
+    """Score the run: normalised, 0 for random play and 1 for the reference; the mean return; the share of successes.
+
+    ``values`` are those that an environment of the task can have.
+    """
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 - the contract's
         own = run_sandbox()
-        return score_of(await own.finish(), resumed=own.run.resumed)
+        return score_of(await own.finish(), values, resumed=own.run.resumed)
 
     return score
 
@@ -109,18 +114,18 @@ def run_sandbox() -> RunSandbox:
         ) from error
 
 
-def score_of(run: Run, *, resumed: bool = False) -> Score:
-    """Return the score of a finished run; without a playable submission, that of random play."""
+def score_of(run: Run, values: Sequence[str], *, resumed: bool = False) -> Score:
+    """Return these values of a finished run; without a playable submission, those of random play."""
     state = read_run(run.path).state
     environment, held_out = state.opened.task.environment, run.score
-    values = {
+    known = {
         NORMALISED: _normalised(held_out, environment),
         RETURN: UNKNOWN if held_out is None else held_out,
         SUCCESS_RATE: UNKNOWN if run.success_rate is None else run.success_rate,
     }
     text = "no submission could be played" if held_out is None else plus_minus(held_out, run.standard_error)
     return Score(
-        value=values,
+        value={name: known[name] for name in values},
         answer=_policy(run),
         explanation=f"{environment.name}: {text}; {state.spent} of {state.budget} episodes spent",
         metadata={**_metadata(run), "isolation": state.opened.isolation, "resumed": resumed, "spent": state.spent},
@@ -137,7 +142,8 @@ def _normalised(held_out: float | None, environment: EnvironmentSpec) -> float:
 
 def _policy(run: Run) -> str | None:
     """Return the source of the selected policy, if any."""
-    selected = next((submission for submission in run.submissions if submission["selected"]), None)
+    chosen = run.selected_submission
+    selected = next((submission for submission in run.submissions if submission["submission"] == chosen), None)
     file = run.path / "checkpoints" / str(selected["checkpoint"]) / "policy.py" if selected else Path()
     return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
 
@@ -216,15 +222,16 @@ def environments_task(name: str, environments: Sequence[str]) -> Callable[..., T
             isolation=isolation,
             workers=workers,
         )
+        played = [*filter(None, chosen)] or environments
+        values = _values(played)
         return Task(
-            dataset=MemoryDataset(
-                [_sample(item) for item in filter(None, chosen)] or [*map(_sample, environments)], name
-            ),
+            dataset=MemoryDataset([*map(_sample, played)], name),
             setup=skip_scored(),
             solver=policy_improver(),
-            scorer=run_score(),
+            scorer=run_score(values),
+            metrics={value: METRICS[value] for value in values},
             sandbox=SandboxEnvironmentSpec(NAME, settings),
-            headline_metric=f"run_score.{NORMALISED}",
+            headline_metric=f"run_score.{values[0]}",
             version=VERSION,
             metadata={"evopolicygym": __version__},
         )
@@ -234,18 +241,43 @@ def environments_task(name: str, environments: Sequence[str]) -> Callable[..., T
 
 def _sample(environment: str) -> Sample:
     """Return the sample of an environment; raise ``UsageError`` for an unknown one."""
-    name, family, kind = _identity(environment)
-    metadata = {ENVIRONMENT: name, SPEC: environment, "family": family, "kind": str(kind)}
-    return Sample(input=INPUT.format(name=name), id=name, metadata=metadata)
+    about = _about(environment)
+    metadata = {ENVIRONMENT: about.name, SPEC: environment, "family": about.family, "kind": str(about.kind)}
+    return Sample(input=INPUT.format(name=about.name), id=about.name, metadata=metadata)
 
 
-def _identity(environment: str) -> tuple[str, str, TaskKind]:
-    """Return the name, the family and the kind of a spec or of a task of a pack."""
+def _values(environments: Sequence[str]) -> list[str]:
+    """Return the values that the score of one of some environments can have."""
+    about = [*map(_about, environments)]
+    known = {
+        NORMALISED: any(item.has_anchors for item in about),
+        RETURN: True,
+        SUCCESS_RATE: any(item.knows_success for item in about),
+    }
+    return [name for name, has in known.items() if has]
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What is known of an environment without its simulator."""
+
+    name: str
+    family: str
+    kind: TaskKind
+    has_anchors: bool
+    knows_success: bool
+
+
+def _about(environment: str) -> _About:
+    """Return what is known of a spec or of a task of a pack; raise ``UsageError`` for an unknown one."""
     if found := pack_catalog.find(environment):
         pack, pack_task = found
-        return pack_task.name, pack.family, pack_task.kind
+        anchors = pack_task.anchors
+        measured = anchors is not None and anchors.reference is not None
+        return _About(pack_task.name, pack.family, pack_task.kind, measured, pack_task.success is not None)
     spec = catalog.load(environment)
-    return spec.name, spec.family, spec.kind
+    measured = spec.random_anchor is not None and spec.reference_anchor is not None
+    return _About(spec.name, spec.family, spec.kind, measured, spec.success is not None)
 
 
 def _suites() -> dict[str, list[str]]:

@@ -267,19 +267,13 @@ class _GuardedJudge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given, _, path = scope["path"].removeprefix("/").partition("/")
-        if not _is_allowed(Headers(scope=scope), self._hosts):
+        if not http_server.is_from_program(Headers(scope=scope), self._hosts):
             refused = RequestRefused(RefusalStatus.INVALID_REQUEST, "Requests from elsewhere are not answered.", 403)
             await _refusal(refused)(scope, receive, send)
         elif not http_server.is_secret(given, self._token):
             await _refusal(_no_such_call(404))(scope, receive, send)
         else:
             await self._app({**scope, "path": f"/{path}"}, receive, send)
-
-
-def _is_allowed(headers: Headers, hosts: Collection[str]) -> bool:
-    """Return whether a request names this machine or an allowed host and doesn't come from a web page."""
-    of_page = http_server.has_origin(headers) or not http_server.fetch_site_allowed(headers, http_server.NO_PAGE)
-    return http_server.is_for_this_machine(headers, hosts) and not of_page
 
 
 def _application(session: JudgeSession) -> Starlette:

@@ -113,7 +113,7 @@ class ProxyEndpoint:
 
     async def _admit(self, request: Request, reservation: BodyReservation) -> Exchange:
         headers: Headers = request.scope["headers"]
-        if not http_server.is_for_this_machine(request.headers) or http_server.has_origin(request.headers):
+        if not http_server.is_from_program(request.headers):
             raise ModelRequestRefused(403, "host", "Requests for other hosts, or from browsers, are not forwarded.")
         query = read_query(request.scope["query_string"])
         if not any(http_server.is_secret(key, self._dummy) for key in presented_keys(headers, query)):

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from evopolicygym.core.agent import CONVERSATION, MODEL_LOG, NOTES, SYSTEM
+from evopolicygym.core.agent import ADDRESSES, CONVERSATION, MODEL_LOG, NOTES, SYSTEM
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
 
@@ -105,6 +105,11 @@ class RunPaths:
     def conversation(self) -> Path:
         """The file that names the conversation of the agent's tool (``core.agent.Workspace.conversation``)."""
         return self.transcript.with_name(CONVERSATION)
+
+    @property
+    def addresses(self) -> Path:
+        """The file with the judge's address while the run is served (``core.agent.Workspace.addresses``)."""
+        return self.transcript.with_name(ADDRESSES)
 
     @property
     def served_workspace(self) -> Path:

@@ -11,7 +11,15 @@ from pathlib import Path
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import OUTSIDE, Agent, EnvironmentSpecificAgent, InterfaceAgent, PriceSnapshot, rules_of
+from evopolicygym.core.agent import (
+    OUTSIDE,
+    Agent,
+    EnvironmentSpecificAgent,
+    InterfaceAgent,
+    PriceSnapshot,
+    ProgramAgent,
+    rules_of,
+)
 from evopolicygym.core.cases import PROTOCOL_VERSION, SplitSource
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
 from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, StopReason
@@ -21,7 +29,7 @@ from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.shortage import shortage_as_error
 from evopolicygym.core.storage import describe_storage
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.core.task import Memory, Task
+from evopolicygym.core.task import Memory, Task, TaskInterface
 from evopolicygym.core.text import now, shell_word
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.judge.rollouts import EpisodeJobBuilder, Rollouts, finalize
@@ -57,7 +65,15 @@ from evopolicygym.runs.preflight import (
 )
 from evopolicygym.runs.provenance import agent_version, machine_findings, package_version
 from evopolicygym.runs.turns import run_agent_loop
-from evopolicygym.runs.workspace import AgentWorkspace, SampleWorkspaces, open_workspace, refuse_occupied
+from evopolicygym.runs.workspace import (
+    AgentWorkspace,
+    SampleWorkspaces,
+    leave_neutral_place,
+    neutral_place,
+    open_neutral_workspace,
+    open_workspace,
+    refuse_occupied,
+)
 from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 from evopolicygym.specs.catalog import spec_sha256
@@ -236,6 +252,7 @@ def _play_stages(
 ) -> None:
     if writer.state.stage is Stage.OPEN:
         _run_agent(Rollouts(writer, executor, builder, camera=_camera(writer.state.opened)), agent, directory)
+    leave_neutral_place(writer.paths, writer.state.opened)
     _tell_closed(writer)
     finalize(Rollouts(writer, executor, builder))
     _tell_closed(writer)
@@ -282,8 +299,11 @@ def _run_agent(rollouts: Rollouts, agent: Agent, directory: Path | None) -> None
     with ExitStack() as stack:
         stack.enter_context(feedback_read_only(paths))
         place: AgentWorkspace | SampleWorkspaces
+        neutral = directory is None and _is_neutral(writer.state.opened, agent)
         if writer.state.opened.task.memory is Memory.NONE:
-            place = SampleWorkspaces(paths)
+            place = SampleWorkspaces(paths, neutral_place(writer.state.opened) if neutral else None)
+        elif neutral:
+            place = stack.enter_context(open_neutral_workspace(paths, writer.state.opened, latest))
         else:
             place = stack.enter_context(open_workspace(paths, directory, latest))
         capture = partial(place.capture, limits)
@@ -292,6 +312,16 @@ def _run_agent(rollouts: Rollouts, agent: Agent, directory: Path | None) -> None
         run_agent_loop(session, server, agent, place.open)
         session.raise_fault()
         session.close()
+
+
+def _is_neutral(opened: RunOpened, agent: Agent) -> bool:
+    """Return whether an agent's program must work where no path says what it plays."""
+    return (
+        opened.task.interface is TaskInterface.ANONYMOUS
+        and isinstance(agent, ProgramAgent)
+        and agent.starts_program
+        and Guarantee.PROGRAM_ENCLOSED in guarantees(opened.isolation)
+    )
 
 
 def _camera(opened: RunOpened) -> LocalCamera | None:

@@ -11,18 +11,24 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evopolicygym.agents.kit.outside_agent import CLOSED_FILE
 from evopolicygym.core import regular_file
-from evopolicygym.core.agent import SYSTEM
+from evopolicygym.core.agent import NOTES, SYSTEM
+from evopolicygym.core.beneath import DIRECTORY, NEW_FILE, open_directory, remove, write_file
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
+from evopolicygym.core.event import RunOpened
+from evopolicygym.core.places import neutral_directory, not_kept
+from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import FILMS_A_SUBMISSION, Setting
 from evopolicygym.core.task import BudgetRule, Limits
 from evopolicygym.records.paths import RunPaths, submission_name
+from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.sandbox.program.view import PACKAGES
@@ -33,12 +39,10 @@ RULES, BEFORE_BUDGET, BEFORE_FILMS = "AGENTS.md", "\n## The budget\n", "\n## Wha
 some."""
 """The directory of the workspace's files that holds the starter policy, and nothing else."""
 FEEDBACK = "feedback"
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST_PATH = 1 << 12
 NAME_IT = "Say where it lies now with --workspace DIR."
 SAMPLE = "sample-"
 """How names of the directories begin that hold the workspace and the home of a turn without memory."""
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def create_workspace(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) -> None:
@@ -102,7 +106,7 @@ class AgentWorkspace:
         Where it can't be written, the agent does without: the record has it, and the judge's answers do not need it.
         """
         if self.directory != self.paths.workspace:
-            with suppress(OSError), _open_directory(FEEDBACK, self.descriptor) as feedback:
+            with suppress(OSError), open_directory(FEEDBACK, self.descriptor) as feedback:
                 _copy_feedback(self.paths.published_feedback(submit_index), submission_name(submit_index), feedback)
 
     @contextmanager
@@ -146,11 +150,55 @@ def open_workspace(paths: RunPaths, directory: Path | None = None, latest: str =
         os.close(descriptor)
 
 
+def neutral_place(opened: RunOpened) -> Path:
+    """Return where a run's agent works so that its mounts say nothing: their sources can be read in the sandbox.
+
+    The name follows from what no agent knows, so that a resumed run finds the place again.
+    """
+    name = sha256(f"{opened.experiment}|{opened.run_id}".encode()).hexdigest()[:16]
+    return neutral_directory() / name
+
+
+@contextmanager
+def open_neutral_workspace(paths: RunPaths, opened: RunOpened, latest: str) -> Iterator[AgentWorkspace]:
+    """Hold a run's workspace in its neutral place; the place must be given up by ``leave_neutral_place``."""
+    place = neutral_place(opened)
+    _make_neutral_place(place)
+    with open_workspace(paths, place / paths.workspace.name, latest) as workspace:
+        yield workspace
+
+
+def _make_neutral_place(place: Path) -> None:
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise not_kept("The workspace of a task without names", error) from error
+
+
+def leave_neutral_place(paths: RunPaths, opened: RunOpened) -> None:
+    """Move what the agent wrote from a run's neutral place, if it has one, into the record's own workspace.
+
+    The agent's processes have ended. Files that can't be copied, such as sockets, are lost.
+    """
+    place = neutral_place(opened)
+    if not place.is_dir():
+        return
+    with open_directory(paths.workspace) as own:
+        for name in (SYSTEM, NOTES):
+            if (place / paths.workspace.name / name).is_dir():
+                remove(name, own)
+                with suppress(shutil.Error, OSError):
+                    shutil.copytree(place / paths.workspace.name / name, paths.workspace / name, symlinks=True)
+    paths.served_workspace.unlink(missing_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
+
+
 class SampleWorkspaces:
     """Where an agent without memory works: each turn has a new directory, and a new home beside it."""
 
-    def __init__(self, paths: RunPaths) -> None:
-        self._paths = paths
+    def __init__(self, paths: RunPaths, place: Path | None = None) -> None:
+        """Make the directories in a neutral place of the run, by default in its directory."""
+        self._paths, self._place = paths, place or paths.root
         self._current: AgentWorkspace | None = None
 
     @contextmanager
@@ -159,10 +207,11 @@ class SampleWorkspaces:
 
         What a killed process left is removed before, and so is the name of the last turn's conversation.
         """
-        for left in self._paths.root.glob(f"{SAMPLE}*"):
+        _make_neutral_place(self._place)
+        for left in self._place.glob(f"{SAMPLE}*"):
             shutil.rmtree(left, ignore_errors=True)
         self._paths.conversation.unlink(missing_ok=True)
-        with TemporaryDirectory(prefix=SAMPLE, dir=self._paths.root, ignore_cleanup_errors=True) as place:
+        with TemporaryDirectory(prefix=SAMPLE, dir=self._place, ignore_cleanup_errors=True) as place:
             directory = Path(place, self._paths.workspace.name)
             ignored = shutil.ignore_patterns("submit_*")
             shutil.copytree(self._paths.workspace, directory, symlinks=True, ignore=ignored)
@@ -224,28 +273,25 @@ def workspace_directory(paths: RunPaths) -> Path:
         return paths.workspace
 
 
+def run_of_workspace(directory: Path, below: Path) -> RunPaths | None:
+    """Return the paths of the run that has a workspace: the run whose directory contains it, or one below a directory.
+
+    A finished run counts only if no other has the workspace.
+    """
+    place = directory.parent.resolve() / directory.name
+    contains = RunPaths(place.parent)
+    if contains.workspace == place and contains.journal.is_file():
+        return contains
+    found = [RunPaths(root.resolve()) for root in find_runs(below) if workspace_directory(RunPaths(root)) == place]
+    unfinished = (paths for paths in found if read_run(paths.root).state.stage is not Stage.FINISHED)
+    return next(unfinished, found[-1] if found else None)
+
+
 def write_closed(paths: RunPaths, reason: str, *, over: bool) -> None:
     """Write into the agent's workspace why the run was closed; where that can't be written, the agent does without."""
     document = dumps({"reason": reason, "over": over}).encode() + b"\n"
-    with suppress(OSError):
-        descriptor = os.open(workspace_directory(paths), DIRECTORY)
-        try:
-            with suppress(FileNotFoundError):
-                os.unlink(CLOSED_FILE, dir_fd=descriptor)
-            with os.fdopen(os.open(CLOSED_FILE, NEW_FILE, 0o644, dir_fd=descriptor), "wb") as file:
-                file.write(document)
-        finally:
-            os.close(descriptor)
-
-
-@contextmanager
-def _open_directory(name: str, at: int) -> Iterator[int]:
-    """Yield a directory's descriptor; raise ``OSError`` where it is a link or no directory."""
-    descriptor = os.open(name, DIRECTORY, dir_fd=at)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    with suppress(OSError), open_directory(workspace_directory(paths)) as at:
+        write_file(CLOSED_FILE, document, at)
 
 
 def _copy_feedback(source: Path, name: str, at: int) -> None:
@@ -261,7 +307,7 @@ def _copy_feedback(source: Path, name: str, at: int) -> None:
 
 def _copy_directory(source: Path, name: str, at: int) -> None:
     os.mkdir(name, dir_fd=at)
-    with _open_directory(name, at) as target:
+    with open_directory(name, at) as target:
         for path in sorted(source.iterdir()):
             if path.is_dir():
                 _copy_directory(path, path.name, target)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, cast
 from zlib import crc32
 
+from evopolicygym.core.beneath import open_directory
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.text import version_line
 from evopolicygym.sandbox.host import python_program, unreadable
@@ -195,12 +196,13 @@ def closed_hint(path: str) -> str:
 
 
 def change_owner(directory: Path, user: int) -> None:
-    """Change the owner of a directory and everything below it, without following links."""
-    os.chown(directory, user, user)
-    for _, directories, files, here in os.fwalk(directory):
-        for name in (*directories, *files):
-            with suppress(FileNotFoundError):
-                os.chown(name, user, user, dir_fd=here, follow_symlinks=False)
+    """Change the owner of a directory and everything below it; raise ``OSError`` for a link in its place."""
+    with open_directory(directory) as top:
+        os.chown(top, user, user)
+        for _, directories, files, here in os.fwalk(".", dir_fd=top):
+            for name in (*directories, *files):
+                with suppress(FileNotFoundError):
+                    os.chown(name, user, user, dir_fd=here, follow_symlinks=False)
 
 
 def _user_number(place: Path) -> int:

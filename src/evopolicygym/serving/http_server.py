@@ -214,6 +214,14 @@ def is_for_this_machine(headers: Headers, others: Collection[str] = ()) -> bool:
     return HOST.fullmatch(host) is not None or PORT.sub("", host) in others
 
 
+def is_from_program(headers: Headers, hosts: Collection[str] = ()) -> bool:
+    """Return whether a request names this machine, or one of ``hosts``, and no web page sent it.
+
+    The judge, the model proxy and the MCP tools answer only such requests; the viewer has pages of its own.
+    """
+    return is_for_this_machine(headers, hosts) and not has_origin(headers) and fetch_site_allowed(headers, NO_PAGE)
+
+
 def is_for(headers: Headers, port: int | None) -> bool:
     """Return whether a request's host is this machine with ``port``."""
     return headers.get("host", "") in {f"127.0.0.1:{port}", f"localhost:{port}"}

@@ -8,8 +8,9 @@ from pathlib import Path
 from threading import Event
 
 from evopolicygym.agents.base import About, refuse_effort
-from evopolicygym.agents.kit.judge_client import JudgeClient, replace_system, submit_once, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, submit_once, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.beneath import replace_content
 from evopolicygym.core.errors import UsageError
 
 ABOUT = About("plays an existing policy project", needs="--option project=DIR")
@@ -60,6 +61,6 @@ def files_of(project: Path) -> dict[str, bytes]:
 
 
 def _play(files: dict[str, bytes], system: Path, judge: JudgeClient) -> str:
-    replace_system(system, files)
+    replace_content(system, files)
     submit_once(judge, KEY)
     return f"a project of {len(files)} files, submitted once"

@@ -11,8 +11,9 @@ from threading import Event
 
 from evopolicygym import references
 from evopolicygym.agents.base import About, refuse_choices
-from evopolicygym.agents.kit.judge_client import JudgeClient, replace_system, submit_once, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, submit_once, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.beneath import replace_content
 from evopolicygym.core.interface import Interface
 
 ABOUT = About("plays the hand-written policy of the environment")
@@ -90,7 +91,7 @@ def write_reference(environment: str, system: Path, interface: Interface | None 
     It plays through the ``interface``, if there is one.
     """
     project = references.files_of(environment)
-    replace_system(system, play_through(project, environment, interface) if interface else project)
+    replace_content(system, play_through(project, environment, interface) if interface else project)
 
 
 def play_through(project: Mapping[str, bytes], environment: str, interface: Interface) -> dict[str, bytes]:

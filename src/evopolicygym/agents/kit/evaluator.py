@@ -14,9 +14,10 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean
 from threading import Event
 
-from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, SubmissionsClosed, Summary, replace_system, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, SubmissionsClosed, Summary, turn
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.beneath import replace_content
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
 
 Program = str | Mapping[str, str]
@@ -103,7 +104,7 @@ class Evaluator:
         without a charge, and ``UsageError`` for a file name that leads out of ``system/``.
         """
         files, indices = _files(program), tuple(cases)
-        replace_system(self._workspace.system, {name: text.encode("utf-8", "replace") for name, text in files})
+        replace_content(self._workspace.system, {name: text.encode("utf-8", "replace") for name, text in files})
         try:
             summary = self._judge.submit(indices, _key(files, indices, label), remarks=remarks)
         except SubmissionsClosed as closed:
@@ -131,7 +132,7 @@ class Evaluator:
         Nothing is charged. Raises ``UsageError`` for a file name that leads out of ``system/``.
         """
         contents = {name: text.encode("utf-8", "replace") for name, text in _files(program)}
-        replace_system(self._workspace.system, contents)
+        replace_content(self._workspace.system, contents)
         try:
             answer = self._judge.check()
         except SubmissionsClosed as closed:

@@ -6,12 +6,10 @@ Programs in a workspace use ``runs/workspace_template/judge`` instead, which imp
 import base64
 import http.client
 import json
-import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -104,13 +102,8 @@ class Remarks:
 class JudgeClient:
     """Sends requests to the judge."""
 
-    def __init__(self, endpoint: JudgeAddress, stop: Event, feedback: Path | None = None) -> None:
-        """Connect to ``endpoint``; any wait raises ``StopRequested`` once ``stop`` is set.
-
-        ``feedback`` is the workspace's feedback directory: if the judge has already closed after the last submission,
-        its summary is read there.
-        """
-        self._feedback = feedback
+    def __init__(self, endpoint: JudgeAddress, stop: Event) -> None:
+        """Connect to ``endpoint``; any wait raises ``StopRequested`` once ``stop`` is set."""
         self._base_url = endpoint.base_url
         self._stop = stop
 
@@ -171,12 +164,7 @@ class JudgeClient:
         while (summary := answer.get("summary")) is None:
             self._pause(pause_s)
             pause_s = min(LONGEST_PAUSE_S, pause_s * 1.5)
-            try:
-                answer = self._ask(path)
-            except JudgeUnreachable:
-                answer = {**answer, "summary": self._find_publication(int(answer["submit_id"]))}
-                if answer["summary"] is None:
-                    raise
+            answer = self._ask(path)
         return _summary(int(answer["submit_id"]), summary)
 
     def standing(self) -> str:
@@ -186,14 +174,6 @@ class JudgeClient:
     def finish(self) -> None:
         """End the run with budget left; raise ``RequestRefused`` if that is not allowed."""
         self._ask("/finish", {})
-
-    def _find_publication(self, submit_id: int) -> dict[str, Any] | None:
-        """Return a submission's summary in the workspace, if there is one; it is published atomically."""
-        file = self._feedback / f"submit_{submit_id:03d}" / "summary.json" if self._feedback else None
-        if file is None or not file.is_file():
-            return None
-        summary: dict[str, Any] = json.loads(file.read_bytes())
-        return summary
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
@@ -257,16 +237,6 @@ def _refusal(error: urllib.error.HTTPError) -> RequestRefused:
         status, message = RefusalStatus.UNAVAILABLE, text[:300]
     kind = SubmissionsClosed if status == RefusalStatus.CLOSED else RequestRefused
     return kind(status, message, error.code)
-
-
-def replace_system(system: Path, files: Mapping[str, bytes]) -> None:
-    """Replace a directory's content by these files, given by path."""
-    for old in system.iterdir():
-        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
-    for name, content in files.items():
-        file = system / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
 
 
 def submit_once(judge: JudgeClient, key: str) -> None:

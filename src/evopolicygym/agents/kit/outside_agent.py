@@ -19,7 +19,9 @@ from time import monotonic
 from urllib.parse import urlsplit
 
 from evopolicygym.agents.kit.program import DEFAULT_LIMITS, run_workplace, sandbox_killed
+from evopolicygym.core import regular_file
 from evopolicygym.core.agent import (
+    ADDRESSES,
     OUTSIDE,
     AgentEnd,
     AgentLimits,
@@ -28,14 +30,16 @@ from evopolicygym.core.agent import (
     Turn,
     Workspace,
 )
+from evopolicygym.core.beneath import open_directory, remove, write_file
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.sandbox.program.standing import StandingWorkplace
 
-ADDRESS_FILE = "judge.env"
-"""The file in the workspace that names the judge's address while it is served; ``./judge`` reads it."""
 CLOSED_FILE = "closed.json"
 """The file in the workspace that says why the run was closed and whether it is over; ``./judge`` reads it."""
 OWNER_ALONE = 0o600
+MAX_ADDRESS_FILE = 1 << 14
+NO_PROXY = ("NO_PROXY", "no_proxy")
+"""Variables that name hosts for which programs ask no proxy."""
 SOCKET = "EVOPOLICYGYM_SOCKET"
 """The variable with the path of the judge's Unix socket, if there is one."""
 BACKLOG = 128
@@ -107,8 +111,8 @@ class OutsideAccess:
                     self.socket.unlink()
 
 
-Announce = Callable[[Mapping[str, str], Path], object]
-"""Called once the judge is served, with the variables that hold its address, and the file that contains them."""
+Announce = Callable[[Mapping[str, str], Workspace], object]
+"""Called once the judge is served, with the variables that hold its address, and the workspace."""
 
 
 class OutsideAgent:
@@ -122,19 +126,31 @@ class OutsideAgent:
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Serve the judge until ``stop`` is set."""
         variables = self._access.serve(endpoint)
-        with _address_file(workspace.directory / ADDRESS_FILE, variables) as file:
-            self._announce(variables, file)
+        with _published(workspace, variables):
+            self._announce(variables, workspace)
             stop.wait()
         return Turn(AgentEnd.STOPPED, findings=FINDINGS)
 
 
-def read_addresses(workspace: Path) -> dict[str, str]:
-    """Return the variables that hold the address of a served run's judge; empty if the run is not served."""
+def read_addresses(file: Path) -> dict[str, str]:
+    """Return the variables in an address file, which no agent may write; empty if there is none."""
     try:
-        words = shlex.split((workspace / ADDRESS_FILE).read_text(encoding="utf-8"), comments=True)
+        words = shlex.split(regular_file.read(file, MAX_ADDRESS_FILE).decode("utf-8"), comments=True)
     except FileNotFoundError:
         return {}
-    return dict(word.split("=", 1) for word in words if "=" in word)
+    variables = dict(word.split("=", 1) for word in words if "=" in word)
+    return {name: value for name, value in variables.items() if name.startswith("EVOPOLICYGYM_")}
+
+
+def no_proxy(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables that keep programs of an environment from asking a proxy for the judge."""
+    host = _host_of(variables)
+    return {name: ",".join(filter(None, (environment.get(name), host))) for name in NO_PROXY}
+
+
+def _host_of(variables: Mapping[str, str]) -> str:
+    """Return the host in the first of some variables that is a URL."""
+    return next((host for value in variables.values() if (host := urlsplit(value).hostname)), "")
 
 
 def _host_and_port(listen: str) -> tuple[str, int]:
@@ -176,24 +192,32 @@ def _why(error: Exception) -> str:
 
 
 @contextmanager
-def _address_file(file: Path, variables: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the file that holds the variables, and remove it at the end."""
-    address_file(file, variables)
+def _published(workspace: Workspace, variables: Mapping[str, str]) -> Iterator[None]:
+    """Have the address files of a run contain the variables, and remove them at the end.
+
+    The one in the workspace is for the agent's programs. If it can't be written, the run goes on without it.
+    """
+    with open_directory(workspace.addresses.parent) as logs, suppress(OSError):
+        address_file(ADDRESSES, variables, logs)
+    with suppress(OSError), open_directory(workspace.directory) as at:
+        address_file(ADDRESSES, variables, at)
     try:
-        yield file
+        yield
     finally:
-        with suppress(OSError):
-            file.unlink()
+        for directory in (workspace.addresses.parent, workspace.directory):
+            with suppress(OSError), open_directory(directory) as at:
+                remove(ADDRESSES, at)
 
 
-def address_file(file: Path, variables: Mapping[str, str]) -> Path:
-    """Write variables into a file that a shell can source and that only its owner can read; return the file."""
-    with suppress(FileNotFoundError):
-        file.unlink()
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ALONE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as lines:
-        lines.writelines(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
-    return file
+def address_file(name: str, variables: Mapping[str, str], at: int) -> None:
+    """Write variables into a file that a shell can source and that only its owner can read.
+
+    ``at`` is the descriptor of its directory. The shell's programs then ask no proxy for the address.
+    """
+    host = _host_of(variables)
+    lines = [f"export {variable}={shlex.quote(value)}\n" for variable, value in variables.items()]
+    lines += [f'export {variable}="${{{variable}:+${variable},}}{host}"\n' for variable in NO_PROXY]
+    write_file(name, "".join(lines).encode(), at, OWNER_ALONE)
 
 
 class TurnOver(EvoPolicyGymError):
@@ -277,7 +301,7 @@ class HostedAgent:
 
 
 class RelayedJudge:
-    """The endpoint of a run that another process serves, from the variables in its ``judge.env``."""
+    """The endpoint of a run that another process serves, from the variables in its address file."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.address = JudgeAddress(variables["EVOPOLICYGYM_INFO_URL"].removesuffix("/info"))
@@ -306,8 +330,7 @@ class RelayedJudge:
                 except OSError:
                     client.close()
                     continue
-                for source, target in ((client, judge), (judge, client)):
-                    Thread(target=_copy_stream, args=(source, target), name="relay", daemon=True).start()
+                Thread(target=_relay, args=(client, judge), name="relay", daemon=True).start()
 
     def _connect(self) -> socket.socket:
         if self._path:
@@ -318,6 +341,15 @@ class RelayedJudge:
         judge = socket.create_connection((url.hostname or "127.0.0.1", url.port or 80), CONNECT_S)
         judge.settimeout(None)
         return judge
+
+
+def _relay(client: socket.socket, judge: socket.socket) -> None:
+    """Copy data in both directions until both have ended, and close the connections."""
+    with client, judge:
+        answers = Thread(target=_copy_stream, args=(judge, client), name="relay", daemon=True)
+        answers.start()
+        _copy_stream(client, judge)
+        answers.join()
 
 
 def _copy_stream(source: socket.socket, target: socket.socket) -> None:

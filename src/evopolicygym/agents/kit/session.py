@@ -12,13 +12,17 @@ from pathlib import Path
 from threading import Event
 
 from evopolicygym.agents.kit.evaluator import Evaluator, load_error_of
-from evopolicygym.agents.kit.judge_client import Info, JudgeClient, replace_system, turn
+from evopolicygym.agents.kit.judge_client import Info, JudgeClient, turn
+from evopolicygym.core import regular_file
 from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.beneath import replace_content
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import estimate
 
 Policy = str | Mapping[str, str | bytes]
 """The text of ``policy.py``, or the content of each file of a policy project by path in ``system/``."""
+MAX_POLICY = 64 << 20
+"""Largest ``policy.py`` that is read, in bytes."""
 FUNCTION_AGENT = "function"
 """The recorded name of such agents; their label is the function's name."""
 
@@ -83,7 +87,8 @@ class Session:
     @property
     def policy(self) -> str:
         """The current text of ``policy.py``; at the start of a run, a policy that plays at random."""
-        return (self._workspace.system / "policy.py").read_text(encoding="utf-8")
+        file = self._workspace.system / "policy.py"
+        return regular_file.read(file, MAX_POLICY, self._workspace.directory).decode("utf-8")
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -102,7 +107,7 @@ class Session:
         """
         if policy is not None:
             files = {"policy.py": policy} if isinstance(policy, str) else policy
-            replace_system(self._workspace.system, {name: _bytes(content) for name, content in files.items()})
+            replace_content(self._workspace.system, {name: _bytes(content) for name, content in files.items()})
         summary = self._judge.submit(self._cases(episodes), f"session-{self._submissions}")
         self._submissions += 1
         directory = self.workspace / "feedback" / f"submit_{summary.submit_id:03d}"

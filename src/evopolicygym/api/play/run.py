@@ -333,10 +333,10 @@ def _enter_beside(root: Path, state: RunState) -> Run:
     """Open a shell in the workplace of a run that another process serves."""
     paths = RunPaths(root)
     directory = workspace_directory(paths)
-    variables = read_addresses(directory)
+    variables = read_addresses(paths.addresses)
     judge = RelayedJudge(variables) if variables else None
     if judge is None or not judge.answers():
-        raise UsageError(f"The run {root} is being played by another process, and {directory} leads to no judge.")
+        raise UsageError(f"The run {root} is being played by another process, and no judge answers for it.")
     with run_workplace(workspace_of(state.opened, paths, directory), judge) as workplace:
         attach_terminal(workplace, COMMAND, Flag())
     return Run(root)

@@ -24,6 +24,7 @@ from evopolicygym.agents.kit.outside_agent import (
     OpenAccess,
     OutsideAccess,
     OutsideAgent,
+    no_proxy,
 )
 from evopolicygym.agents.kit.session import Session
 from evopolicygym.api.play.run import OnEvent, OnOpen, OnWarning, Progress, spec_notes, watched
@@ -55,7 +56,7 @@ class ServedSession(Session):
     def __init__(self, workspace: Workspace, judge: JudgeClient, variables: Mapping[str, str]) -> None:
         super().__init__(workspace, judge)
         self._submissions = int(judge.all_info()["state"]["n_submits"])
-        self.variables = dict(variables)
+        self.variables = {**variables, **no_proxy(variables)}
         """The environment variables by which a program finds the judge, such as ``EVOPOLICYGYM_INFO_URL``."""
         self.run: Run | None = None
         """The finished run, once the ``with`` block has ended."""

@@ -19,8 +19,8 @@ from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import Stage
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs, read_run
-from evopolicygym.runs.workspace import workspace_directory
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs.workspace import run_of_workspace
 
 EXAMPLES = """
 Examples:
@@ -64,23 +64,22 @@ def mcp(
     """
     try:
         from evopolicygym.agents.kit.mcp_http import serve_http
-        from evopolicygym.agents.kit.mcp_server import check_workspace, judge_tools
+        from evopolicygym.agents.kit.mcp_server import judge_tools
     except ModuleNotFoundError as error:
         raise MissingExtra("evopolicygym mcp", "mcp", str(error.name)) from error
-    words = _format_flags({**flags, "name": name})
-    if workspace is None and (Path(place) / SYSTEM).is_dir():
-        if words:
-            raise UsageError(f"{words[0]} is an option of a new run, and {place} is a workspace.")
+    runs = Path(flags.get("runs") or DEFAULT_RUNS)
+    if workspace is None and Path(place).is_dir():
+        if words := _format_flags({**flags, "name": name, "runs": None}):
+            raise UsageError(f"{words[0]} is an option of a new run, and {place} is a directory.")
         directory = Path(place).absolute()
-    elif workspace is None and Path(place).is_dir():
-        directory = check_workspace(Path(place).absolute())
+        run = _find_run(directory, runs)
     else:
         directory = (workspace or Path(Path(place).stem.replace(":", "_"))).absolute()
-        _serve_task(place, directory, Path(flags.get("runs") or DEFAULT_RUNS), words)
+        run = _serve_task(place, directory, runs, _format_flags({**flags, "name": name}))
     if http:
-        serve_http(directory, http, allow_host or (), _announce)
+        serve_http(directory, run.addresses, http, allow_host or (), _announce)
     else:
-        judge_tools(directory).run("stdio")
+        judge_tools(directory, run.addresses).run("stdio")
 
 
 def _announce(url: str, file: Path) -> None:
@@ -99,14 +98,29 @@ def _format_flags(flags: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _serve_task(task: str, workspace: Path, runs: Path, words: Iterable[str]) -> None:
+def _find_run(workspace: Path, runs: Path) -> RunPaths:
+    """Return the run that has a workspace; raise ``UsageError`` if there is none."""
+    if not (workspace / SYSTEM).is_dir():
+        raise UsageError(
+            f"{workspace} is not the workspace of a run: it holds no system/. Name the one that evopolicygym serve "
+            f"prints, or begin one with: evopolicygym serve TASK --workspace DIR."
+        )
+    if run := run_of_workspace(workspace, runs):
+        return run
+    raise UsageError(f"No run below {runs} has the workspace {workspace}. Name the directory of its runs with --runs.")
+
+
+def _serve_task(task: str, workspace: Path, runs: Path, words: Iterable[str]) -> RunPaths:
     """Start a process that serves a run in a workspace, unless it is served; it outlives this process.
 
     Raises ``AgentError`` with the last lines of its log if it ends before it serves.
     """
-    if _is_served(workspace):
-        return
-    arguments = ["--resume", str(root)] if (root := _unfinished_run(workspace, runs)) else [task, *words]
+    run = run_of_workspace(workspace, runs)
+    if run and read_run(run.root).state.stage is Stage.FINISHED:
+        run = None
+    if run and _is_served(run):
+        return run
+    arguments = ["--resume", str(run.root)] if run else [task, *words]
     log = workspace.with_name(f"{workspace.name}.log")
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -117,21 +131,14 @@ def _serve_task(task: str, workspace: Path, runs: Path, words: Iterable[str]) ->
             stderr=output,
             start_new_session=True,
         )
-    while not _is_served(workspace):
+    while not (run := run_of_workspace(workspace, runs)) or not _is_served(run):
         if serving.poll() is not None:
             last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
             raise AgentError("No run could be served:\n" + "\n".join(last))
         time.sleep(POLL_S)
+    return run
 
 
-def _is_served(workspace: Path) -> bool:
-    variables = read_addresses(workspace)
+def _is_served(run: RunPaths) -> bool:
+    variables = read_addresses(run.addresses)
     return bool(variables) and RelayedJudge(variables).answers()
-
-
-def _unfinished_run(workspace: Path, runs: Path) -> Path | None:
-    """Return the unfinished run of a workspace, if it has one."""
-    if not (workspace / SYSTEM).is_dir():
-        return None
-    roots_there = (root for root in find_runs(runs) if workspace_directory(RunPaths(root)) == workspace)
-    return next((root for root in roots_there if read_run(root).state.stage is not Stage.FINISHED), None)

@@ -13,6 +13,7 @@ from evopolicygym.api.play.serve import play_served, resume_served
 from evopolicygym.cli.options import complete_environment, complete_run
 from evopolicygym.cli.output import Quiet, Verbose, err, play_and_show
 from evopolicygym.cli.play_options import given_options, with_flags
+from evopolicygym.core.agent import Workspace
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import RUN_OPTIONS
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -96,16 +97,17 @@ def serve(
     play_and_show(play, quiet=quiet, verbose=verbose, as_json=as_json)
 
 
-def _announce(variables: Mapping[str, str], file: Path) -> None:
+def _announce(variables: Mapping[str, str], workspace: Workspace) -> None:
     """Print how an agent reaches the judge."""
     err().print(f"The judge answers at {variables['EVOPOLICYGYM_INFO_URL'].removesuffix('/info')}", soft_wrap=True)
     if path := variables.get(SOCKET):
         err().print(f"through the socket {path}", soft_wrap=True, markup=False)
-    err().print(f"workspace: {file.parent}", soft_wrap=True, markup=False)
-    begin = f"cd {quote(str(file.parent))} && ./judge task"
+    err().print(f"workspace: {workspace.directory}", soft_wrap=True, markup=False)
+    begin = f"cd {quote(str(workspace.directory))} && ./judge task"
     err().print(f"As the agent, in another shell: {begin}", soft_wrap=True, markup=False)
-    err().print(f"Other programs get the judge's address from: source {file}", soft_wrap=True, markup=False)
+    addresses = quote(str(workspace.addresses))
+    err().print(f"Other programs get the judge's address from: source {addresses}", soft_wrap=True, markup=False)
 
 
-def _announce_nothing(_variables: Mapping[str, str], _file: Path) -> None:
-    """Print nothing: the workspace's file has the addresses."""
+def _announce_nothing(_variables: Mapping[str, str], _workspace: Workspace) -> None:
+    """Print nothing: files have the addresses."""

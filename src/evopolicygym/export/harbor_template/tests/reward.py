@@ -6,31 +6,25 @@ A run without a playable submission has 0. If the judge failed there is no rewar
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 OUTCOME, LOGS, ABOUT = Path("/outcome"), Path("/logs/verifier"), Path("/tests/anchors.json")
 """The judge's outcome; the directory of the reward; the anchors of the environment."""
-LOOK_S = 0.2
 
 
 def main() -> int:
     """Write the reward and its details; return 1 if there is none."""
     about = json.loads(ABOUT.read_text(encoding="utf-8"))
-    (OUTCOME / "finish").touch()
-    deadline = time.monotonic() + about["patience_seconds"]
-    while time.monotonic() < deadline:
-        if (OUTCOME / "outcome.json").exists():
-            details = details_of(json.loads((OUTCOME / "outcome.json").read_text(encoding="utf-8")), about)
-            write("reward-details.json", details)
-            write("reward.json", {"reward": details["reward"]})
-            return 0
-        if (OUTCOME / "failed.json").exists():
-            failure = json.loads((OUTCOME / "failed.json").read_text(encoding="utf-8"))
-            return report_problem(f"The judge failed with exit code {failure['exit_code']}.", failure["said"])
-        time.sleep(LOOK_S)
-    return report_problem(f"The run was not scored within {about['patience_seconds']} s.", [])
+    if (OUTCOME / "outcome.json").exists():
+        details = details_of(json.loads((OUTCOME / "outcome.json").read_text(encoding="utf-8")), about)
+        write("reward-details.json", details)
+        write("reward.json", {"reward": details["reward"]})
+        return 0
+    if (OUTCOME / "failed.json").exists():
+        failure = json.loads((OUTCOME / "failed.json").read_text(encoding="utf-8"))
+        return report_problem(f"The judge failed with exit code {failure['exit_code']}.", failure["said"])
+    return report_problem("The run was not scored in time, or its outcome could not be fetched.", [])
 
 
 def details_of(run: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:

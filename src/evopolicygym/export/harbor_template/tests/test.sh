@@ -1,3 +1,3 @@
 #!/bin/bash
-# Run as root, in the agent's container: closes the run if it is open, waits for its score, and writes the reward.
+# Run in the verifier's own container, which holds what Harbor fetched from the judge's: writes the reward.
 exec python3 -I /tests/reward.py

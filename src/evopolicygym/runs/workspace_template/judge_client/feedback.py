@@ -1,11 +1,15 @@
 """Reads feedback/: tables of returns and of steps, and steps as arrays."""
 
 import contextlib
+import io
 import json
+import re
 import statistics
-from pathlib import Path
 from typing import Any
 
+from judge_client.workspace_files import NotThere, Workspace
+
+FEEDBACK = "feedback"
 MOST_ROWS = 2000
 """The most rows of a table."""
 MOST_CELL = 160
@@ -13,17 +17,42 @@ MOST_CELL = 160
 DEFAULT_FIELDS = "t,obs,action,reward"
 
 
-class NotThere(Exception):
-    """The requested part is not in the feedback."""
-
-
-def summaries(workspace: Path) -> dict[int, dict[str, Any]]:
+def summaries(workspace: Workspace) -> dict[int, dict[str, Any]]:
     """Return every submission's summary.json, by its number."""
-    texts = (path.read_text(encoding="utf-8") for path in sorted(workspace.glob("feedback/submit_*/summary.json")))
-    return {summary["submit_index"]: summary for summary in map(json.loads, texts)}
+    found = {}
+    for name in workspace.names(FEEDBACK):
+        if re.fullmatch(r"submit_[0-9]{3,9}", name, re.ASCII):
+            with contextlib.suppress(FileNotFoundError):
+                found[int(name[len("submit_") :])] = _decoded(workspace, f"{FEEDBACK}/{name}/summary.json")
+    return found
 
 
-def place_of(workspace: Path, episode: str) -> tuple[int, int]:
+def _decoded(workspace: Workspace, name: str) -> dict[str, Any]:
+    """Return a file that is a JSON object."""
+    try:
+        document = json.loads(workspace.read(name))
+    except ValueError as error:
+        raise NotThere(f"{name} can't be read: it is not JSON.") from error
+    if not isinstance(document, dict):
+        raise NotThere(f"{name} can't be read: expected a JSON object.")
+    return document
+
+
+def read(workspace: Workspace, number: int, file: str) -> str:
+    """Return a file of a submission's feedback as text; raise ``NotThere`` with the files' names for an unknown one."""
+    directory = f"{FEEDBACK}/submit_{number:03d}"
+    try:
+        return workspace.read(f"{directory}/{file}").decode("utf-8", "replace")
+    except FileNotFoundError:
+        pass
+    try:
+        names = list(workspace.walk(directory, ()))
+    except FileNotFoundError:
+        raise NotThere(f"There is no feedback of a submission {number}.") from None
+    raise NotThere(f"Submission {number} has no file {file}; it has {', '.join(names)}.")
+
+
+def place_of(workspace: Workspace, episode: str) -> tuple[int, int]:
     """Return the submission that an episode belongs to, and its place there."""
     number = number_of(episode)
     for index, summary in summaries(workspace).items():
@@ -33,13 +62,13 @@ def place_of(workspace: Path, episode: str) -> tuple[int, int]:
     raise NotThere(f"There is no episode {episode}; ./judge show N names those of a submission.")
 
 
-def directory_of(workspace: Path, episode: str) -> Path:
-    """Return the directory of an episode's files."""
+def directory_of(workspace: Workspace, episode: str) -> str:
+    """Return the path of an episode's directory in the workspace."""
     submission, _ = place_of(workspace, episode)
-    return workspace / "feedback" / f"submit_{submission:03d}" / "episodes" / f"ep_{number_of(episode):03d}"
+    return f"{FEEDBACK}/submit_{submission:03d}/episodes/ep_{number_of(episode):03d}"
 
 
-def compare(workspace: Path, first: int, second: int) -> str:
+def compare(workspace: Workspace, first: int, second: int) -> str:
     """Return a table of two submissions' returns and lengths on the cases that both played, and how returns differ."""
     means = [_means(workspace, number, "returns") for number in (first, second)]
     lengths = [_means(workspace, number, "episode_lengths") for number in (first, second)]
@@ -62,22 +91,22 @@ def compare(workspace: Path, first: int, second: int) -> str:
     return "\n".join(lines)
 
 
-def steps_of(workspace: Path, episode: str) -> list[dict[str, Any]]:
+def steps_of(workspace: Workspace, episode: str) -> list[dict[str, Any]]:
     """Return an episode's steps, each with what was observed before its action (obs) and after it (next_obs)."""
     directory = directory_of(workspace, episode)
     try:
-        lines = (directory / "trajectory.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = workspace.read(f"{directory}/trajectory.jsonl").decode("utf-8").splitlines()
     except FileNotFoundError:
         raise NotThere("This run has no trajectories: its feedback has returns only.") from None
     steps = [json.loads(line) for line in lines]
-    if arrays := arrays_of(directory):
+    if arrays := arrays_of(workspace, directory):
         seen = [_observation(arrays, t) for t in range(len(steps) + 1)]
     else:
         seen = [*(step["obs"] for step in steps), steps[-1].get("final_obs")]
     return [{**step, "obs": seen[t], "next_obs": seen[t + 1]} for t, step in enumerate(steps)]
 
 
-def trace(workspace: Path, episode: str, every: int, fields: str | None) -> str:
+def trace(workspace: Workspace, episode: str, every: int, fields: str | None) -> str:
     """Return an episode's steps as a table: every so many, and the last."""
     steps = steps_of(workspace, episode)
     names = (fields or DEFAULT_FIELDS).split(",")
@@ -99,26 +128,25 @@ def trace(workspace: Path, episode: str, every: int, fields: str | None) -> str:
     return "\n".join([*lines, f"{ended} after {len(steps)} steps, return {total:.6g}{final}"])
 
 
-def export(workspace: Path, episodes: list[str], to: str) -> list[str]:
+def export(workspace: Workspace, episodes: list[str], to: str) -> list[str]:
     """Write each episode as an npz file of arrays into a directory of the workspace; return the files' paths.
 
     The file holds observations (one more than there are steps), actions, rewards, terminated and truncated.
     """
     np = numpy()
-    directory = workspace / to
-    directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for episode in episodes:
         steps = steps_of(workspace, episode)
-        arrays = arrays_of(directory_of(workspace, episode))
+        arrays = arrays_of(workspace, directory_of(workspace, episode))
         if not arrays:
             arrays = _columns("observations", [*(step["obs"] for step in steps), steps[-1]["next_obs"]])
         arrays |= _columns("actions", [step["action"] for step in steps])
         for name, source in (("rewards", "reward"), ("terminated", "terminated"), ("truncated", "truncated")):
             arrays |= _columns(name, [step[source] for step in steps])
-        path = directory / f"ep_{number_of(episode):03d}.npz"
-        np.savez_compressed(path, **arrays)
-        paths.append(str(path.relative_to(workspace) if path.is_relative_to(workspace) else path))
+        content = io.BytesIO()
+        np.savez_compressed(content, **arrays)
+        paths.append(f"{to.rstrip('/')}/ep_{number_of(episode):03d}.npz")
+        workspace.write(paths[-1], content.getvalue())
     return paths
 
 
@@ -143,7 +171,7 @@ def _columns(name: str, values: list[Any]) -> dict[str, Any]:
     return {name: array}
 
 
-def _means(workspace: Path, number: int, name: str) -> dict[int, float]:
+def _means(workspace: Workspace, number: int, name: str) -> dict[int, float]:
     """Return, for each case of a submission, the mean of a field of its summary, such as returns."""
     summary = summaries(workspace).get(number)
     if summary is None or not summary.get("returns"):
@@ -162,12 +190,13 @@ def number_of(episode: str) -> int:
     return int(digits)
 
 
-def arrays_of(directory: Path) -> dict[str, Any]:
+def arrays_of(workspace: Workspace, directory: str) -> dict[str, Any]:
     """Return the observations of an episode that keeps them apart from its lines, by the arrays' names."""
-    path = directory / "observations.npz"
-    if not path.exists():
+    try:
+        content = workspace.read(f"{directory}/observations.npz")
+    except FileNotFoundError:
         return {}
-    with numpy().load(path) as archive:
+    with numpy().load(io.BytesIO(content), allow_pickle=False) as archive:
         return dict(archive)
 
 

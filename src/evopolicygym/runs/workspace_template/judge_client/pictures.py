@@ -2,39 +2,37 @@
 
 import struct
 import zlib
-from pathlib import Path
 from typing import Any
 
 from judge_client import feedback
+from judge_client.workspace_files import NotThere, Workspace
 
 SMALLEST = 9
 """The least width and height of a picture, in pixels; grids of cells are smaller."""
 
 
-def seen(workspace: Path, episode: str, steps: list[int]) -> dict[int, bytes]:
+def seen(workspace: Workspace, episode: str, steps: list[int]) -> dict[int, bytes]:
     """Return what the policy saw at some steps as PNG files; raise ``NotThere`` where it saw no pictures."""
-    arrays = feedback.arrays_of(feedback.directory_of(workspace, episode))
+    arrays = feedback.arrays_of(workspace, feedback.directory_of(workspace, episode))
     for array in arrays.values():
         if array.dtype.name == "uint8" and array.ndim in {3, 4} and min(array.shape[1:3]) >= SMALLEST:
             missing = [step for step in steps if not 0 <= step < len(array)]
             if missing:
                 there = f"its steps are 0 to {len(array) - 1}"
-                raise feedback.NotThere(f"Episode {episode} has no step {missing[0]}; {there}.")
+                raise NotThere(f"Episode {episode} has no step {missing[0]}; {there}.")
             return {step: png(array[step]) for step in steps}
-    raise feedback.NotThere(
+    raise NotThere(
         f"There are no pictures of episode {episode}: it was not filmed, and its policy sees no pictures. "
         f"./judge info says how many films this run has; ./judge submit CASES --films CASE asks for one."
     )
 
 
-def write(to: str, workspace: Path, episode: str, pictures: dict[int, bytes]) -> list[str]:
+def write(to: str, workspace: Workspace, episode: str, pictures: dict[int, bytes]) -> list[str]:
     """Write PNG files into a directory of the workspace; return their paths."""
-    directory = workspace / to
-    directory.mkdir(parents=True, exist_ok=True)
-    paths = [directory / f"ep_{feedback.number_of(episode):03d}_step_{step}.png" for step in pictures]
-    for path, content in zip(paths, pictures.values(), strict=True):
-        path.write_bytes(content)
-    return [str(path.relative_to(workspace) if path.is_relative_to(workspace) else path) for path in paths]
+    paths = {f"{to.rstrip('/')}/ep_{feedback.number_of(episode):03d}_step_{step}.png": step for step in pictures}
+    for path, step in paths.items():
+        workspace.write(path, pictures[step])
+    return list(paths)
 
 
 def png(picture: Any) -> bytes:  # noqa: ANN401 - an array of numpy, which may not be there
@@ -54,5 +52,5 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def steps_of(text: str) -> list[int]:
     """Return the steps that a text such as 0,50,100 names."""
     if not all(part.isdecimal() for part in text.split(",")):
-        raise feedback.NotThere(f"Invalid steps {text!r}: expected numbers separated by commas, such as 0,50,100.")
+        raise NotThere(f"Invalid steps {text!r}: expected numbers separated by commas, such as 0,50,100.")
     return [int(part) for part in text.split(",")]

@@ -1,37 +1,24 @@
 """Reads, replaces and compares the policy project in system/."""
 
 import difflib
-import os
-import shutil
-from pathlib import Path
 
+from judge_client.workspace_files import Workspace
+
+SYSTEM = "system"
 LEFT_OUT = ("__pycache__", ".git", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints")
 """Directories that no checkpoint holds."""
 
 
-def present(workspace: Path) -> dict[str, bytes]:
+def present(workspace: Workspace) -> dict[str, bytes]:
     """Return the files of system/ by their paths there, without those that no checkpoint holds."""
-    found, system = {}, workspace / "system"
-    for directory, names, files in os.walk(system):
-        names[:] = [name for name in names if name not in LEFT_OUT]
-        for path in (Path(directory, name) for name in files):
-            if path.suffix not in {".pyc", ".pyo"} and path.is_file():
-                found[path.relative_to(system).as_posix()] = path.read_bytes()
-    return found
+    paths = [path for path in workspace.walk(SYSTEM, LEFT_OUT) if not path.endswith((".pyc", ".pyo"))]
+    return {path: workspace.read(f"{SYSTEM}/{path}") for path in paths}
 
 
-def clear(workspace: Path) -> None:
-    """Remove everything in system/."""
-    for old in (workspace / "system").iterdir():
-        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
-
-
-def write(workspace: Path, files: dict[str, bytes]) -> None:
+def write(workspace: Workspace, files: dict[str, bytes]) -> None:
     """Write files into system/, by their paths there."""
     for name, content in files.items():
-        path = workspace / "system" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        workspace.write(f"{SYSTEM}/{name}", content)
 
 
 def difference(before: dict[str, bytes], after: dict[str, bytes], first: str, second: str) -> str:

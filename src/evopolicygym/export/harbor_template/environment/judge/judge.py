@@ -1,10 +1,10 @@
-"""The judge's container: serves one run, finishes it on request, and stores the outcome where only root can read it.
+"""The judge's container: serves one run, finishes it on request, and stores the outcome, which Harbor fetches.
 
   judge.py serve TASK …    the container's program: `evopolicygym serve TASK …`, resumed after a crash
   judge.py finish SECONDS  closes the run if it is open, and waits for its score
 
 It starts as root. The run is served by the same user as the agent's in its container: they share /workspace and
-/socket, and neither can enter /outcome.
+/socket. /outcome is in this container alone, and root's.
 """
 
 import json
@@ -23,7 +23,7 @@ from pathlib import Path
 from threading import Thread
 
 WORKSPACE, SOCKET, OUTCOME, RECORDS = Path("/workspace"), Path("/socket"), Path("/outcome"), Path("/records")
-"""The first three are volumes; /records exists in this container only."""
+"""The first two are volumes that the agent's container shares."""
 FINISH, SCORED, FAILED = OUTCOME / "finish", OUTCOME / "outcome.json", OUTCOME / "failed.json"
 """The request to close the run; its outcome; the report of a failure."""
 RECORD = OUTCOME / "record.tar.gz"
