@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 import evopolicygym
 from evopolicygym.analysis.headroom.spread import HeadroomVerdict, verdict_of_suite
-from evopolicygym.analysis.ranking.bootstrap import Resampler, t_quantile
+from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample, t_quantile
 from evopolicygym.analysis.ranking.leaderboard import Standing, leaderboard
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import score_table
@@ -147,6 +147,22 @@ def test_no_table_depends_on_the_order_of_agents_seeds_and_cases(tmp_path: Path,
 
     assert places[0] == places[1]
     assert numbers[0] == pytest.approx(numbers[1])
+
+
+@QUICK
+@given(some.permutations(range(5)), some.permutations(range(6)), some.text(), some.integers(-9, 9))
+def test_intervals_have_no_names(order: list[int], cases: list[int], name: str, shift: int) -> None:
+    """An interval is the same with runs and cases in another order and under other names, and moves with returns."""
+    returns = np.random.default_rng(3).normal(size=(5, 6)).round(1)
+    returns[1:4, :5] = 0.5
+    blocks = Block("first", returns[:2]), Block("second", returns[2:])
+    parts = [row for row in order if row < 2], [row for row in order if row >= 2]
+    found = Sample(tuple(Block(f"{name}{part}", returns[part][:, cases] + shift) for part in parts[::-1])).interval()
+    expected = Sample(blocks).interval()
+    assert found
+    assert expected
+
+    assert (found.low, found.high) == pytest.approx((expected.low + shift, expected.high + shift))
 
 
 # Means of means

@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 
@@ -206,7 +207,7 @@ def test_bodies_in_chunks_that_are_none(new_run: RunMaker, chunks: bytes) -> Non
     assert_unharmed(run, before)
 
 
-@pytest.mark.parametrize("call", ["GET /info", "PUT /info", "GET /no/such/call", "POST /finish"])
+@pytest.mark.parametrize("call", ["PUT /info", "GET /no/such/call", "POST /finish"])
 def test_a_body_that_nobody_asked_for(new_run: RunMaker, call: str) -> None:
     """A gigabyte announced to a call that takes none is not read either: the judge answers and hangs up."""
     run = new_run()
@@ -215,6 +216,29 @@ def test_a_body_that_nobody_asked_for(new_run: RunMaker, call: str) -> None:
 
     assert answer.startswith(b"HTTP/1.1 ")
     assert_unharmed(run, before)
+
+
+@pytest.mark.parametrize(
+    ("length", "body", "answers"),
+    [
+        ("Accept: application/json", b"", 2),
+        ("Content-Length: 65536", b" " * 65536, 2),
+        ("Content-Length: 65537", b" " * 65537, 1),
+        ("Transfer-Encoding: chunked", b"1\r\n \r\n0\r\n\r\n", 1),
+    ],
+    ids=["none", "short", "a byte too long", "without a length"],
+)
+def test_the_rest_of_a_long_body_is_not_read(new_run: RunMaker, length: str, body: bytes, answers: int) -> None:
+    """After an answer, the judge hangs up if the unread body may be long, and else serves the next request."""
+    run = new_run()
+    with connect(run) as client:
+        client.sendall(head(run, length, call="GET /info") + b"\r\n")
+        first = client.recv(1 << 16)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            client.sendall(body + head(run, "Connection: close", call="GET /info") + b"\r\n")
+        found = first + heard(client)
+
+    assert found.count(b"HTTP/1.1 200 ") == answers
 
 
 def test_garbage_after_an_answer_is_not_logged(new_run: RunMaker, caplog: pytest.LogCaptureFixture) -> None:

@@ -112,6 +112,16 @@ def test_actions_are_read_as_through_the_standard_interface(space: Space, key: b
             assert found[1] == standard[1]
 
 
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("shape", [(2,), (4,), (3, 1), (1, 3), ()])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_an_array_of_another_shape_is_refused(shape: tuple[int, ...], dtype: str, *, inverse: bool) -> None:
+    """No element of an array is dropped or repeated so that it fits."""
+    side = drawn(Box((3,), "float32", -1.0, 1.0), bytes(32), "permuted")["action"]
+    with pytest.raises(ValueError, match="shape"):
+        bind(side["transform"], side["schema"], inverse=inverse)(np.zeros(shape, dtype))
+
+
 @given(spaces, keys, some.integers(0, 2**32 - 1))
 def test_shown_actions_lead_to_actions(space: Space, key: bytes, seed: int) -> None:
     """Every action of the space shown is an action of the simulator, and is shown as itself."""

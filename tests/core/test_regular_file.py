@@ -60,6 +60,12 @@ def test_no_more_is_read_than_allowed(tmp_path: Path, outside: Outside) -> None:
     assert regular_file.read(tmp_path / "outside" / "small.json", 2) == b"12"
 
 
+def test_a_file_that_holds_more_than_it_says_is_refused() -> None:
+    """What grows while it is read is read no further than allowed: the kernel's files claim to be empty."""
+    with pytest.raises(RecordError):
+        regular_file.read(Path("/proc/self/status"), 10)
+
+
 def test_what_is_not_there_is_not_there(tmp_path: Path) -> None:
     """An absent file is told apart from one that is something else, and made where somebody appends."""
     assert not regular_file.is_there(tmp_path / "logs" / "agent.log", tmp_path)

@@ -1,14 +1,17 @@
 """JSON from an untrusted sender is read in one way or refused, wherever it comes in."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 from asking import ask, assert_unharmed, refusal, submit
 from evopolicygym.core.rollout import FailureReason
-from evopolicygym.core.strict_json import MOST_NESTING, NotStrict, decode
+from evopolicygym.core.strict_json import MOST_NESTING, NotStrict, decode, dumps
 from fakes import RunMaker
 from playground import Playground, local_executor, policy
 from simulators import spec
@@ -103,3 +106,31 @@ def test_a_report_of_two_meanings_is_none(yard: Playground, report: bytes) -> No
     failure = yard.play_one(policy(f"{forged}\nos._exit(0)")).episode.failure
 
     assert (failure and failure.reason, yard.repeated) == (FailureReason.DIED, [])
+
+
+LEAVES = (
+    some.sampled_from([math.inf, -math.inf, -0.0, None, True])
+    | some.integers()
+    | some.floats(allow_nan=False)
+    | some.text()
+)
+VALUES = some.recursive(LEAVES, lambda each: some.lists(each) | some.dictionaries(some.text(), each), max_leaves=8)
+
+
+@settings(max_examples=30)
+@given(value=VALUES, indent=some.none() | some.integers(0, 2))
+def test_what_is_written_is_read_back(value: Any, indent: int | None) -> None:
+    """Any JSON value comes back bit for bit from what is written of it; infinities come back as their names."""
+    assert repr(decode(dumps(value, indent))) == repr(named(value))
+
+
+def named(value: Any) -> Any:
+    """Return a value with the names of infinities in their places."""
+    match value:
+        case dict():
+            return {key: named(item) for key, item in value.items()}
+        case list():
+            return [named(item) for item in value]
+        case float():
+            return {math.inf: "Inf", -math.inf: "-Inf"}.get(value, value)
+    return value

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from asking import ask, refusal, submit
+from evopolicygym.core.errors import RequestRefused
 from evopolicygym.core.film import FilmJob, Shot
+from evopolicygym.judge.films import parse_stills
 from evopolicygym.rollout.films.encoding import Encoder, library
 from fakes import OpenRun, RunMaker
 
@@ -87,3 +89,12 @@ def test_frames_end(filmed: OpenRun) -> None:
     ask(filmed, "GET", f"{FRAMES}?episode=1&steps=0")
 
     assert filmed.session.trials.left == before - 1
+
+
+def test_at_most_twelve_frames_of_a_million_steps() -> None:
+    """Twelve frames may be requested and no more, and a step has at most seven digits."""
+    assert parse_stills("0", ",".join(map(str, range(12)))) == (0, tuple(range(12)))
+    assert parse_stills("1", "1000000") == (1, (1000000,))
+    for episode, steps in (("0", ",".join(map(str, range(13)))), ("0", "10000000"), ("10000000", "0")):
+        with pytest.raises(RequestRefused):
+            parse_stills(episode, steps)

@@ -274,6 +274,19 @@ def test_a_run_of_another_experiment_stays_out(place: Path) -> None:
     assert foreign.name not in {root.name for root in find_runs(found.directory)}
 
 
+def test_shards_come_together_in_any_order(place: Path) -> None:
+    """Shards that are gathered in another order, or one after another, make the same suite."""
+    first, second = sorted(place.glob("machine-*"))
+    orders = {"forwards": [[first, second]], "backwards": [[second, first]], "apart": [[second], [first, second]]}
+    with machine(place / "home"):
+        found = {name: [gather(each, place / "home" / name) for each in order] for name, order in orders.items()}
+    made = [contents(parts[-1].directory) for parts in found.values()]
+
+    assert [part.ok for parts in found.values() for part in parts] == [True, True, False, True]
+    assert made == [made[0]] * 3
+    assert len(made[0]) == 2
+
+
 def test_a_copy_is_not_played_here(place: Path) -> None:
     """What is gathered is verified and no more: nothing that it names is trusted as what this user played."""
     found = gathered(place)

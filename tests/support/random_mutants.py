@@ -1,9 +1,11 @@
 """Plants slips generated from the code of a package: ``python tests/support/random_mutants.py --package core``.
 
 A number of its slips (``slips.py``) is drawn by a seed. Each is planted in a copy of the checkout, as by
-``run_mutants.py``, and meets the tests of the gate that execute its lines: those of the folder that mirrors the
-package, then those of the packages that import the module. Which execute it is measured first, with coverage, on the
-unmodified copy; a line that only other processes execute meets all of these tests. A slip that breaks imports counts
+``run_mutants.py``, and meets the tests of the gate that execute its lines, narrow and quick ones first: those of the
+folders that mirror the packages and those of the packages that import the modules, or those named by ``--tests``. Which
+execute it is measured first, with coverage, on the unmodified copy, once for all packages. A line that only other
+processes execute meets the tests of the folder that mirrors its package, or with ``--tests`` none: it is ``unseen``.
+Modules of libraries that aren't installed are left out, as their tests are skipped. A slip that breaks imports counts
 for nothing. The rate is printed with the survivors, and a line for each slip is appended to ``random_mutants.jsonl``
 below the user's cache directory. A survivor is no defect: nobody sees what it changes, or a test is missing.
 """
@@ -22,6 +24,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from queue import SimpleQueue
 from subprocess import TimeoutExpired
@@ -39,6 +43,11 @@ MEASURED_S = 7200.0
 """Seconds for the tests on the unmodified copy."""
 LEAST_S, SLOWER = 60.0, 3.0
 """Seconds after which a slip hangs, and how many times as long as without one its tests may take besides."""
+LEAST_TEST_S = 0.005
+"""Tests that take less are not measured."""
+TOOK = re.compile(r"^([\d.]+)s (?:setup|call|teardown) +(\S+?::.+)$", re.MULTILINE)
+Chosen = tuple[str, str, Slip]
+"""A slip with its package and file."""
 FAILURES_KEPT = 30
 """Tests that may fail on the unmodified copy, and are left out; more of them mean that the checkout is broken."""
 
@@ -54,7 +63,7 @@ class Planted:
     before: str
     after: str
     result: str
-    """``caught``, ``survived``, or ``broken`` (no module could be loaded)."""
+    """``caught``, ``survived``, ``broken`` (no module could be loaded) or ``unseen`` (no test executes it)."""
     by: str
     """The test that failed, or ``hangs``: the gate ends what runs for long, as a failure."""
     tests: int
@@ -63,21 +72,33 @@ class Planted:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tests of a package, and which of them execute a line."""
+    """The tests of some packages, and which of them execute a line."""
 
-    every: Sequence[str]
-    """Files, those of the folder that mirrors the package first."""
+    by_folder: Mapping[str, Sequence[str]]
+    """Files of tests, by their folder, for lines that no test is known to execute."""
     left_out: Sequence[str]
     """Tests that fail without any slip."""
     by_line: Mapping[tuple[str, int], Sequence[str]]
-    seconds: float
-    """How long all of them took."""
+    seconds: Mapping[str, float]
+    """How long each test took; those that took no time are missing."""
+    breadth: Mapping[str, int]
+    """How many of the changed modules' lines each test executes."""
+    most_s: float
+    """Seconds of tests that a slip meets at most: it survives the slower ones unseen."""
 
     def tests(self, file: str, slip: Slip) -> Sequence[str]:
-        """Return the tests of a slip: those that execute its lines, or all."""
+        """Return the tests of a slip: first those that are quick and execute little else."""
         lines = range(slip.line, slip.last_line + 1)
-        found = dict.fromkeys(test for line in lines for test in self.by_line.get((file, line), ()))
-        return [test for test in found if test not in self.left_out] or self.every
+        found = {test for line in lines for test in self.by_line.get((file, line), ())} - {*self.left_out}
+        took = {test: LEAST_TEST_S + self.seconds.get(test, 0.0) for test in found}
+        order = sorted(found, key=lambda test: (self.breadth[test] * took[test], test))
+        until = accumulate(took[test] for test in order)
+        chosen = [test for test, seconds in zip(order, until, strict=True) if seconds <= self.most_s] or order[:1]
+        return chosen or self.by_folder.get(file.removeprefix(f"{PACKAGE}/").partition("/")[0], ())
+
+    def expected_s(self, tests: Sequence[str]) -> float:
+        """Return how long tests, or files of them, took without a slip."""
+        return sum(took for test, took in self.seconds.items() if test in tests or test.partition("::")[0] in tests)
 
 
 def main(words: Sequence[str]) -> int:
@@ -87,7 +108,10 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=100, help="slips of each package")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="slips at once")
-    parser.add_argument("--near", action="store_true", help="only tests of the package's own folder")
+    parser.add_argument(
+        "--tests", action="append", metavar="NAME", help="only this folder, or file without .py; several"
+    )
+    parser.add_argument("--most-s", type=float, default=60.0, help="seconds of tests that a slip meets at most")
     parser.add_argument("--kept", type=Path, default=KEPT, help="the file that results are appended to")
     asked = parser.parse_args(words)
     packages = asked.package or ["core", "judge", "records", "model_proxy", "analysis/ranking", "environments"]
@@ -95,19 +119,24 @@ def main(words: Sequence[str]) -> int:
         parser.error(f"no package {', '.join(unknown)} in {PACKAGE}")
     with tempfile.TemporaryDirectory(prefix="mutants-") as place:
         copies = [copy_checkout(Path(place, str(number))) for number in range(asked.jobs)]
-        for package in packages:
-            drawn = draw(package, asked.count, asked.seed)
-            selection = select(package, {file for file, _ in drawn}, copies[0], asked.jobs, near=asked.near)
-            found = plant_all(package, drawn, selection, copies, asked.kept)
-            print_rate(package, found)
+        by_package = [draw(package, asked.count, asked.seed) for package in packages]
+        drawn = [chosen for round_ in zip_longest(*by_package) for chosen in round_ if chosen]
+        files = {file for _, file, _ in drawn}
+        tests = select_tests(packages, files, asked.tests)
+        selection = measure(tests, files, copies[0], asked.jobs, asked.most_s, only_seen=bool(asked.tests))
+        found = plant_all(drawn, selection, copies, asked.kept)
+    for package in packages:
+        print_rate(package, [planted for planted in found if planted.package == package])
     return 0
 
 
-def draw(package: str, count: int, seed: int) -> list[tuple[str, Slip]]:
-    """Return some slips of a package's modules, each with its file."""
-    files = sorted((ROOT / PACKAGE / package).rglob("*.py"))
+def draw(package: str, count: int, seed: int) -> list[Chosen]:
+    """Return some slips of a package's modules."""
+    files = [path for path in sorted((ROOT / PACKAGE / package).rglob("*.py")) if not missing_libraries(path)]
     every = [
-        (str(path.relative_to(ROOT)), slip) for path in files for slip in slips_of(path.read_text(encoding="utf-8"))
+        (package, str(path.relative_to(ROOT)), slip)
+        for path in files
+        for slip in slips_of(path.read_text(encoding="utf-8"))
     ]
     chosen = random.Random(f"{seed} {package}").sample(  # noqa: S311 - a choice of slips, and no secret
         every, min(count, len(every))
@@ -116,47 +145,64 @@ def draw(package: str, count: int, seed: int) -> list[tuple[str, Slip]]:
     return chosen
 
 
-def select(package: str, files: set[str], copy: Copy, jobs: int, *, near: bool) -> Selection:
-    """Run tests on the unmodified copy, and return which of them execute which line.
+def missing_libraries(path: Path) -> set[str]:
+    """Return the libraries that a module imports, and that aren't installed."""
+    names = set[str]()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+    return {name for name in names if find_spec(name) is None}
 
-    They are those of the folder that mirrors the package and, unless ``near``, those that import a changed module and
-    those of the folders of all packages that import one.
-    """
-    modules = {_module(file) for file in files}
-    mirror = package.partition("/")[0]
+
+def select_tests(packages: Sequence[str], files: set[str], names: Sequence[str] | None) -> list[str]:
+    """Return the files of tests of these names, or else those that may meet one of the changed modules."""
     tests = sorted((ROOT / "tests").glob("*/test_*.py"))
-    own, others = [path for path in tests if path.parent.name == mirror], list[Path]()
-    if not near:
-        sources = (ROOT / PACKAGE).rglob("*.py")
-        users = {path.relative_to(ROOT / PACKAGE).parts[0] for path in sources if _imports(path, modules)}
-        others = [path for path in tests if path not in own and (path.parent.name in users or _imports(path, modules))]
-    every = [str(path.relative_to(ROOT)) for path in (*own, *others)]
+    if names:
+        chosen = [path for path in tests if {path.parent.name, path.stem} & {*names}]
+    else:
+        modules, sources = {_module(file) for file in files}, (ROOT / PACKAGE).rglob("*.py")
+        folders = {package.partition("/")[0] for package in packages}
+        folders |= {path.relative_to(ROOT / PACKAGE).parts[0] for path in sources if _imports(path, modules)}
+        chosen = [path for path in tests if path.parent.name in folders or _imports(path, modules)]
+    return [str(path.relative_to(ROOT)) for path in chosen]
+
+
+def measure(
+    tests: Sequence[str], files: set[str], copy: Copy, jobs: int, most_s: float, *, only_seen: bool
+) -> Selection:
+    """Run tests on the unmodified copy, and return which of them execute which line, and how long they take."""
     measured = copy.temporary / "coverage"
     settings = copy.temporary / "coveragerc"
     settings.write_text(f"[run]\ndata_file = {measured}\n", encoding="utf-8")
     began = time.monotonic()
     ran = copy.run(
-        "-n", str(jobs), f"--cov={PACKAGE}/{package}", f"--cov-config={settings}", "--cov-context=test",
-        "--cov-report=", *every, most_s=MEASURED_S,
+        "-n", str(jobs), f"--cov={PACKAGE}", f"--cov-config={settings}", "--cov-context=test", "--cov-report=",
+        "--durations=0", f"--durations-min={LEAST_TEST_S}", *tests, most_s=MEASURED_S,
     )  # fmt: skip
     left_out = [test for test, _ in FAILED.findall(ran.stdout)]
     if " passed" not in ran.stdout or len(left_out) > FAILURES_KEPT:
         print(ran.stdout)
         raise SystemExit("the tests fail without any slip")
-    by_line: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
+    by_line: dict[tuple[str, int], set[str]] = defaultdict(set)
     data = CoverageData(str(measured))
     data.read()
     for file in files:
         for line, contexts in data.contexts_by_lineno(str(copy.root / file)).items():
-            by_line[file, line].update(dict.fromkeys(name.partition("|")[0] for name in contexts if name))
-    seconds = time.monotonic() - began
-    print(f"{len(every)} test files, {seconds:.0f} s; left out, as they fail: {left_out}", flush=True)
-    order = {file: place for place, file in enumerate(every)}
+            by_line[file, line].update(name.partition("|")[0] for name in contexts if name)
+    seconds: dict[str, float] = defaultdict(float)
+    for took, test in TOOK.findall(ran.stdout):
+        seconds[test] += float(took)
+    breadth = Counter(test for found in by_line.values() for test in found)
+    passed = time.monotonic() - began
+    print(f"{len(tests)} test files, {passed:.0f} s; left out, as they fail: {left_out}", flush=True)
+    by_folder: dict[str, list[str]] = defaultdict(list)
+    for test in tests if not only_seen else ():
+        by_folder[Path(test).parent.name].append(test)
     return Selection(
-        every, left_out,
-        {key: sorted(tests, key=lambda test: order.get(test.partition("::")[0], 0)) for key, tests in by_line.items()},
-        seconds * jobs,
-    )  # fmt: skip
+        by_folder, left_out, {key: sorted(found) for key, found in by_line.items()}, seconds, breadth, most_s
+    )
 
 
 def _module(file: str) -> str:
@@ -175,8 +221,7 @@ def _imports(path: Path, modules: set[str]) -> bool:
 
 
 def plant_all(
-    package: str,
-    drawn: Sequence[tuple[str, Slip]],
+    drawn: Sequence[Chosen],
     selection: Selection,
     copies: Sequence[Copy],
     kept: Path,
@@ -187,10 +232,10 @@ def plant_all(
         free.put(copy)
     kept.parent.mkdir(parents=True, exist_ok=True)
 
-    def plant_next(chosen: tuple[str, Slip]) -> Planted:
+    def plant_next(chosen: Chosen) -> Planted:
         copy = free.get()
         try:
-            found = plant(package, *chosen, selection, copy)
+            found = plant(*chosen, selection, copy)
         finally:
             free.put(copy)
         with kept.open("a", encoding="utf-8") as file:
@@ -205,12 +250,14 @@ def plant_all(
 def plant(package: str, file: str, slip: Slip, selection: Selection, copy: Copy) -> Planted:
     """Run a slip's tests against it."""
     began, tests = time.monotonic(), selection.tests(file, slip)
+    if not tests:
+        return Planted(package, file, slip.line, slip.kind, slip.before, slip.after, "unseen", "", 0, 0.0)
     text = (copy.root / file).read_text(encoding="utf-8")
     result, by = "caught", "hangs"
     left_out = [f"--deselect={test}" for test in selection.left_out]
     with copy.changed(Mutant(f"{slip.kind}, line {slip.line}", file, text, slip.text, tuple(tests))):
         try:
-            ran = copy.run("-n", "0", "-x", *left_out, *tests, most_s=LEAST_S + SLOWER * selection.seconds)
+            ran = copy.run("-n", "0", "-x", *left_out, *tests, most_s=LEAST_S + SLOWER * selection.expected_s(tests))
         except TimeoutExpired:
             ran = None
     if ran is not None:
@@ -234,7 +281,9 @@ def print_rate(package: str, found: Sequence[Planted]) -> None:
     counts = Counter(planted.result for planted in found)
     decided = counts["caught"] + counts["survived"]
     share = f"{counts['caught'] / decided:.0%}" if decided else "none"
-    print(f"\n{package}: {share} of {decided} slips caught; {counts['broken']} broke imports")
+    print(
+        f"\n{package}: {share} of {decided} slips caught; {counts['broken']} broke imports, {counts['unseen']} unseen"
+    )
     for planted in found:
         if planted.result == "survived":
             print(f"  {_shown(planted)}  ({planted.tests} tests)")

@@ -1,7 +1,12 @@
 """Small slips that a programmer could make in a module, found by its syntax tree.
 
 A slip changes one comparison, sign, index, condition or default, drops one term or call, or swaps two statements.
-Messages, annotations, docstrings and constants of modules are left alone: a changed one breaks no promise.
+Some changes break no promise, or break everything at once, and say nothing about tests. They are left out by rule:
+
+- messages, log lines, annotations, docstrings, ``__repr__``, and constants of modules;
+- two statements that change places without touching the same thing, and those of which one then reads a name that
+  nothing has bound yet; fields and members of classes in another order;
+- a time limit that is reached a moment later, and a random number that hits its bound exactly.
 """
 
 import ast
@@ -18,6 +23,10 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 }  # fmt: skip
 NO_PROMISE = (ast.JoinedStr, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)
 """Nodes below which nothing is changed: messages, and what stops every module from being loaded."""
+LOGS = {"log", "logger", "logging", "warnings"}
+"""Names and attributes whose calls only tell something."""
+MEASURED = {"random", "monotonic", "perf_counter", "time"}
+"""Calls that return a number which no bound meets exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +86,13 @@ def _below(node: ast.AST) -> Iterator[tuple[str, list[ast.AST], str | None]]:
     """Yield the changes of a node and of all below it: a kind, the nodes, and the text that replaces them."""
     for name in ("body", "orelse", "finalbody"):
         statements = getattr(node, name, None)
-        if isinstance(statements, list):
+        if isinstance(statements, list) and not isinstance(node, ast.ClassDef):
             yield from _of_statements(statements)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]:
-            yield from (("default", [default], text) for text in _other_constant(default))
-    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        for name, default in _defaults(node.args):
+            if not _is_seconds(name):
+                yield from (("default", [default], text) for text in _other_constant(default))
+    elif isinstance(node, ast.AnnAssign) and node.value is not None and not _is_seconds(ast.unparse(node.target)):
         yield from (("default", [node.value], text) for text in _other_constant(node.value))
     elif isinstance(node, ast.expr):
         yield from ((kind, [node], f"({ast.unparse(new)})") for kind, new in _of_expression(node))
@@ -90,6 +100,21 @@ def _below(node: ast.AST) -> Iterator[tuple[str, list[ast.AST], str | None]]:
         yield from (("index", [place], text) for place in _places(node.slice) for text in _other_constant(place))
     for child in _children(node):
         yield from _below(child)
+
+
+def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the arguments that have a default, by name."""
+    places = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(reversed(places), reversed(arguments.defaults), strict=False)]
+    pairs += [
+        (name, default) for name, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default
+    ]
+    yield from ((name.arg, default) for name, default in pairs)
+
+
+def _is_seconds(name: str) -> bool:
+    """Return whether a name is that of a time limit."""
+    return name.lower().endswith(("_s", "deadline", "timeout"))
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
@@ -102,21 +127,68 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.AnnAssign):
         left_out = [node.annotation]
     for child in ast.iter_child_nodes(node):
-        if child not in left_out and not isinstance(child, NO_PROMISE):
+        if child not in left_out and not isinstance(child, NO_PROMISE) and not _only_tells(child):
             yield child
+
+
+def _only_tells(node: ast.AST) -> bool:
+    """Return whether a node is a log line, or a function that shows an object to a programmer."""
+    match node:
+        case ast.FunctionDef(name="__repr__"):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name))):
+            return name.lower() in LOGS
+        case ast.Expr(value=ast.Call() as call):
+            return _only_tells(call)
+    return False
 
 
 def _of_statements(statements: list[ast.stmt]) -> Iterator[tuple[str, list[ast.AST], str | None]]:
     """Yield calls that are dropped, and neighbours that change places."""
     plain = (ast.Assign, ast.AugAssign, ast.Expr, ast.Delete)
     for place, statement in enumerate(statements):
-        if not isinstance(statement, plain) or _is_text(statement):
+        if not isinstance(statement, plain) or _is_text(statement) or _only_tells(statement):
             continue
         if isinstance(statement, ast.Expr):
             yield "dropped call", [statement], "pass"
         following = statements[place + 1] if place + 1 < len(statements) else None
-        if isinstance(following, plain) and not _is_text(following):
+        if isinstance(following, plain) and not _is_text(following) and _order_matters(statement, following):
             yield "order", [statement, following], None
+
+
+def _order_matters(first: ast.stmt, second: ast.stmt) -> bool:
+    """Return whether two neighbours may do something else in the other order, other than to raise at once."""
+    if isinstance(first, ast.Assign) and _bound(first) & _loaded(second):
+        return False
+    written, read = (_written(first), _written(second)), (_loaded(first), _loaded(second))
+    if written[0] & (written[1] | read[1]) or written[1] & read[0]:
+        return True
+    calls = [any(isinstance(part, ast.Call | ast.Await) for part in ast.walk(each)) for each in (first, second)]
+    return all(calls) and any(isinstance(each, ast.Expr) for each in (first, second))
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """Return the plain names that a statement binds."""
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _written(statement: ast.stmt) -> set[str]:
+    """Return the names, attributes and items that a statement changes; a container where the item is not named."""
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    parts = [part for each in targets if each for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
+    named = [not isinstance(part, ast.Subscript) or isinstance(part.slice, ast.Constant) for part in parts]
+    return {ast.unparse(part if is_named else part.value) for part, is_named in zip(parts, named, strict=True)}  # type: ignore[attr-defined]
+
+
+def _loaded(statement: ast.stmt) -> set[str]:
+    """Return the names and attributes that a statement reads, without those of a container that it changes."""
+    read = [statement] if isinstance(statement, ast.AugAssign) else [getattr(statement, "value", statement)]
+    return {
+        ast.unparse(node)
+        for each in read
+        for node in ast.walk(each)
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -126,7 +198,7 @@ def _is_text(statement: ast.stmt) -> bool:
 def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     """Yield what an expression could have been by a slip."""
     match node:
-        case ast.Compare(ops=ops):
+        case ast.Compare(ops=ops) if not _is_of_time_or_chance(node):
             for place, operator in enumerate(ops):
                 new = copy.deepcopy(node)
                 new.ops[place] = COMPARISONS[type(operator)]()
@@ -149,6 +221,17 @@ def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
             called = copy.deepcopy(node)
             called.func = ast.Name({"min": "max", "max": "min"}[name], ast.Load())
             yield "sign", called
+
+
+def _is_of_time_or_chance(node: ast.Compare) -> bool:
+    """Return whether a bound is that of a time or a random number: whether it is one itself, nobody sees."""
+    if not all(isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for operator in node.ops):
+        return False
+    for part in ast.walk(node):
+        name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
+        if name in MEASURED or _is_seconds(name):
+            return True
+    return False
 
 
 def _is_text_sum(node: ast.BinOp) -> bool:
