@@ -167,3 +167,12 @@ def test_a_record_holds_no_more_than_verify_reads() -> None:
 
     assert {names[0] for names in held} == parts
     assert {names[1] for names in held if names[0] == "workspace"} == {"feedback"}
+
+
+@pytest.mark.skipif(not EXAMPLES.is_dir(), reason="an installed package has no examples")
+def test_the_examples_are_in_tables() -> None:
+    """Each example's record holds, though some were shipped without checkpoints that were not selected."""
+    found = load_results([EXAMPLES])
+
+    assert found.problems == ()
+    assert len(found.runs) == len(list(EXAMPLES.rglob("run.json")))

@@ -16,6 +16,7 @@ from evopolicygym.core.run import fold
 from evopolicygym.core.score import estimate
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import read_run
 from evopolicygym.records.verify import findings
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.replay import ReplayOptions, replay
@@ -123,6 +124,23 @@ def test_a_record_without_any_feedback(copy: RunPaths) -> None:
     assert some
     assert wrong(copy) == []
     assert found["feedback"].detail
+
+
+def test_a_record_without_some_checkpoints(copy: RunPaths) -> None:
+    """Those that were not selected may be left out, which is said; the one that was scored may not."""
+    chosen = read_run(copy.root).state.selected
+    assert chosen
+    selected = chosen.checkpoint
+    for directory in copy.checkpoints.iterdir():
+        if directory.name != selected:
+            remove(directory)
+    some = wrong(copy)
+    found = {one.name: one for one in findings(copy.root)}
+    remove(copy.checkpoint(selected))
+
+    assert some == []
+    assert found["checkpoints"].verdict == "unchecked"
+    assert wrong(copy) == [f"checkpoint {selected[:12]}"]
 
 
 @pytest.mark.parametrize("tamper", [changed_checkpoint, more_in_checkpoints])

@@ -29,7 +29,7 @@ from evopolicygym.records.release import UNCHECKED as UNCHECKED_RELEASE
 from evopolicygym.records.release import is_release
 from evopolicygym.records.rollback_guard import Mark, is_replayed, own_mark
 from evopolicygym.records.run_document import MAX_BYTES, decode, record_text, summary_of
-from evopolicygym.records.verify import COMMITMENT, DOCUMENT, UNCHECKED, UNREAD, findings_of
+from evopolicygym.records.verify import CHECKPOINTS, COMMITMENT, DOCUMENT, UNCHECKED, UNREAD, findings_of
 
 DATABASE = "checks.sqlite3"
 MAX_NAMED = 8
@@ -157,7 +157,7 @@ def _state(summary: RunSummary, check: _Check, *, is_played: bool) -> tuple[Reco
     unchecked = [
         f"{finding.name}: {finding.detail}"
         for finding in check.findings
-        if finding.settled_by_replay or (finding.name, finding.verdict) == (COMMITMENT, UNCHECKED)
+        if finding.settled_by_replay or (finding.name in {COMMITMENT, CHECKPOINTS} and finding.verdict == UNCHECKED)
     ]
     return (RecordState.UNVERIFIED, "; ".join(unchecked)) if unchecked else (RecordState.VERIFIED, "")
 

@@ -41,6 +41,8 @@ UNREAD = "unread"
 """The verdict on a ``run.json`` that is missing or half-written: nothing is lost, as it is derived."""
 UNCHECKED = "unchecked"
 """The verdict on what can't be checked here."""
+CHECKPOINTS = "checkpoints"
+"""The finding on checkpoints that a record lacks."""
 MOST_NAMED = 8
 """Episodes that are named."""
 
@@ -224,9 +226,16 @@ def _same(what: str, expected: str, found: Callable[[], str], other: str) -> Fin
 
 
 def _checkpoints(state: RunState, paths: RunPaths) -> Iterator[Finding]:
-    for name in dict.fromkeys(submission.charged.checkpoint for submission in state.submissions):
+    """Yield whether each checkpoint is what its name says; those without which the score stands may be left out."""
+    names = dict.fromkeys(submission.charged.checkpoint for submission in state.submissions)
+    scored = state.selected.checkpoint if state.selected else None
+    left_out = [name for name in names if name != scored and not os.path.lexists(paths.checkpoint(name))]
+    for name in [name for name in names if name not in left_out]:
         other = "its content is not what its name says"
         yield _same(f"checkpoint {name[:12]}", name, partial(_name_of, paths, name), other)
+    if left_out:
+        detail = f"{len(left_out)} of {len(names)} were left out of this record; nothing of them was checked"
+        yield Finding(CHECKPOINTS, ok=True, detail=detail, verdict=UNCHECKED)
 
 
 def _name_of(paths: RunPaths, checkpoint: str) -> str:
