@@ -24,8 +24,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from evopolicygym.core.finding import ReplayVerdict
 from evopolicygym.packs.installer import install
-from evopolicygym.runs.replay import ReplayedCase, ReplayOptions, Verdict, replay
+from evopolicygym.runs.replay import ReplayedCase, ReplayOptions, replay
 from evopolicygym.specs import pack_catalog
 
 PACKS = ("metaworld", "dm_control")
@@ -94,7 +95,7 @@ def _suite_run(document: Path) -> SuiteRun:
         environment.get("pack", ""),
         found["fingerprint"]["versions"][SIMULATOR],
         found["outcome"]["score"],
-        replayed["verdict"] == Verdict.SAME,
+        replayed["verdict"] == ReplayVerdict.SAME,
     )
 
 

@@ -69,7 +69,7 @@ def test_limit_ends_a_tool(limits: dict[str, float], said: str, model: ScriptedM
     assert document["usage"]["generations"] == len(model.asked) == 3
     assert document["usage"]["cost"] == pytest.approx(3 * COST)
     board = evopolicygym.leaderboard(told.paths.root)
-    assert any("1 by a limit" in note for table in board.tables for note in table.notes)
+    assert [dict(one.early) for one in board.groups[0].standings if one.early] == [{f"max_{next(iter(limits))}": 1}]
 
 
 def test_limit_of_turns(model: ScriptedModel, tmp_path: Path) -> None:

@@ -94,9 +94,9 @@ def test_a_task_of_ours_has_a_note_of_its_figures() -> None:
 def test_the_viewers_page_of_a_task_has_its_figures() -> None:
     """They stand there as a sentence that says whose protocol it was, and in no list of scores."""
     run = {"task": "half_cheetah", "entry": "mine", "environment_id": "HalfCheetah-v5", "is_published": True}
-    run |= dict.fromkeys(("family", "kind", "random", "idle", "commitment")) | {"budget": 8}
-    page = task_bundle("half_cheetah", [run])
-    other = task_bundle("half_cheetah", [run | {"environment_id": "Mine-v0"}])
+    run |= dict.fromkeys(("family", "kind", "random", "idle", "commitment")) | {"budget": 8, "id": "a", "options": {}}
+    page = task_bundle("half_cheetah", [run], {})
+    other = task_bundle("half_cheetah", [run | {"environment_id": "Mine-v0"}], {})
 
     assert len(page["published_elsewhere"]) == 1
     assert "another protocol (1 validation (ours 16)" in page["published_elsewhere"][0]

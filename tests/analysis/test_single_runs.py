@@ -67,7 +67,7 @@ def test_an_agent_is_seldom_better_than_itself(entries: int) -> None:
     said: dict[bool, list[Any]] = {True: [], False: []}
     for entry in islice(FALSE_POSITIVES.entries(), entries):
         for half, other in FALSE_POSITIVES.splits(entry):
-            said[min(len(half), len(other)) > 1].append(FALSE_POSITIVES.verdict(half, other))
+            said[min(len(half), len(other)) > 1].append(FALSE_POSITIVES.compared(half, other).verdict)
 
     assert (len(said[True]), set(said[False])) == (25 * entries, {None})
     assert sum(verdict != "neither" for verdict in said[True]) <= 0.05 * 25 * entries

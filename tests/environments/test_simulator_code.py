@@ -15,6 +15,7 @@ from evopolicygym.analysis.ranking.comparability import comparability_notes, com
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import EnvironmentFault, RecordError, UsageError
 from evopolicygym.core.event import Event, RunOpened, SubmissionPublished
+from evopolicygym.core.finding import ReplayVerdict
 from evopolicygym.core.rollout import other_code
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import EnvironmentSpec, Limits
@@ -23,7 +24,7 @@ from evopolicygym.environments.versions import code_of, simulator_code
 from evopolicygym.records.reader import find_runs
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.runs.replay import ReplayOptions, Verdict, compare_replay, replay
+from evopolicygym.runs.replay import ReplayOptions, compare_replay, replay
 from evopolicygym.runs.run import play, resume
 from evopolicygym.specs import catalog
 from fakes import whole_run
@@ -144,8 +145,8 @@ def test_a_replay_says_that_the_code_is_another(beside: Path, tmp_path: Path) ->
     (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
     other = list(replay(root, ReplayOptions(1)))
 
-    assert (compare_replay(same)[0], same[0].other_versions) == (Verdict.SAME, ())
-    assert compare_replay(other)[0] is Verdict.DIFFERENT
+    assert (compare_replay(same)[0], same[0].other_versions) == (ReplayVerdict.SAME, ())
+    assert compare_replay(other)[0] is ReplayVerdict.DIFFERENT
     assert ["own_rewards" in one for one in other[0].other_versions] == [True]
 
 

@@ -94,8 +94,8 @@ def test_exports_have_the_columns_that_they_had(snapshot: SnapshotAssertion, tmp
         for table, rows in found.items()
     }
     scores = [
-        f"{run['run']} {run['task']} {run['agent']} {run['model']}: {rounded(run['score'])} "
-        f"± {rounded(run['standard_error'])}"
+        f"{run['run_id']} {run['task']} {run['agent']} {run['model']}: {rounded(run['score'])} "
+        f"± {rounded(run['score_standard_error'])}"
         for run in found["runs"]
     ]
 

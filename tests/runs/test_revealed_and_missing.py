@@ -67,7 +67,7 @@ def test_a_public_split_has_nothing_to_reveal(runs: Path) -> None:
 def test_runs_that_are_gone_are_counted(runs: Path) -> None:
     """Each run is listed before it is opened; a leaderboard says how many of an experiment's runs it lacks."""
     first, _ = sorted(load_results([runs]).runs, key=lambda run: run.run_id)
-    ledger = ledger_of(first.experiment)
+    ledger = ledger_of(first.experiment_id or "")
     whole = evopolicygym.leaderboard(runs, allow_incomparable=True)
     shutil.rmtree(first.root)
     less = evopolicygym.leaderboard(runs, allow_incomparable=True)

@@ -155,7 +155,7 @@ def test_the_standard_world_is_as_it_was() -> None:
 def test_runs_of_two_worlds_are_never_pooled(run: Told) -> None:
     """Tables hold runs of one world, whose name is in the title, and entries can't be split by it."""
     here = load_result(run.paths.root)
-    plain = replace(here, choices={}, spec_sha256="of the standard world")
+    plain = replace(here, choices={}, task_fingerprint="of the standard world")
     groups = comparable([plain, here], ())
 
     assert [group.runs for group in groups] == [(plain,), (here,)]

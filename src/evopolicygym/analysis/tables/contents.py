@@ -48,7 +48,7 @@ def standings_tables(board: Leaderboard) -> list[Table]:
     """Return the standings in tables that a person can read: ranks, the parts of the table, what it took."""
     whole = standings_table(board)
     parts = {name for standing in board.standings for name in (*standing.families, *standing.kinds)}
-    took = {"agent_kind", "model", "effort", "tokens", "cost", "hours", "isolation", "fingerprint", "program"}
+    took = {"agent_kind", "model", "effort", "tokens", "cost_usd", "hours", "isolation", "fingerprint", "program"}
     identifying = {"place", "entry"}
     tables = [_select_columns(whole, whole.title, lambda key: key not in parts | took)]
     for title, keys in (("Rank score by family, normalised score by kind", parts), ("What it took, a repeat", took)):
@@ -75,7 +75,7 @@ def standings_table(board: Leaderboard) -> Table:
     columns += [_column(name) for name in (*families, *kinds)] if len(board.tasks) > 1 else []
     columns += [_column("wins"), _column("top_2", "top-2"), _column("success_rate", "success")]
     columns += [_column("agent_kind", "harness"), _column("model"), _column("effort")]
-    columns += [_column("tokens"), _column("cost", "cost, USD"), _column("hours"), _column("isolation")]
+    columns += [_column("tokens"), _column("cost_usd", "cost, USD"), _column("hours"), _column("isolation")]
     columns += [_column("fingerprint"), _column("program")]
     rows = [
         _line(board, standing, families if len(board.tasks) > 1 else [], kinds if len(board.tasks) > 1 else [])
@@ -370,6 +370,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "wall_seconds": standing.wall_s,
         "isolation": _isolation(standing.entry.runs),
         "ended_early": dict(standing.early),
+        "findings": None,
         "records": dict(count_states(standing.entry.runs)),
         "tasks": {
             name: {
@@ -455,7 +456,7 @@ def _task_columns() -> list[Column]:
         _column("covers", "it covers"),
         _column("groups", "runs in two groups"),
         _column("rank_score", "rank score"), _column("normalised"), _column("success_rate", "success"),
-        _column("tokens"), _column("cost", "cost, USD"), _column("isolation"), _column("records"),
+        _column("tokens"), _column("cost_usd", "cost, USD"), _column("isolation"), _column("records"),
     ]  # fmt: skip
 
 

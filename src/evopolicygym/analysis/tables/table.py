@@ -169,11 +169,15 @@ def _decimals(number: Number) -> int:
 def _csv(table: Table) -> str:
     """Return comma-separated values in full: standard errors and ends of intervals have columns of their own."""
     parts = {at: _parts(row[at] for row in table.rows) for at in range(len(table.columns))}
-    names = (
-        f"{column.key}_{part}" if part else column.key for at, column in enumerate(table.columns) for part in parts[at]
-    )
+    names = (_name(column.key, part) for at, column in enumerate(table.columns) for part in parts[at])
     rows = ((_plain(cell, part) for at, cell in enumerate(row) for part in parts[at]) for row in table.rows)
     return "".join(map(csv_line, (names, *rows)))
+
+
+def _name(key: str, part: str) -> str:
+    """Return the name of a part of a column; whether a value is a bound has no unit."""
+    bare = key.removesuffix("_usd") if part == "is_lower_bound" else key
+    return f"{bare}_{part}" if part else key
 
 
 def _parts(cells: Iterable[Cell]) -> list[str]:
