@@ -95,3 +95,24 @@ def test_the_last_line_says_how_much_was_played(
 
     assert (last["name"], last["ok"], last["max_steps"]) == ("coverage", True, MAX_STEPS)
     assert (last["steps"], last["episodes"]) == (steps, episodes)
+
+
+@pytest.mark.parametrize(("fault", "distinct"), [("", 4), ("one case", 1)])
+def test_held_out_episodes_that_are_one_are_named(fault: str, distinct: int, shell: Shell, tmp_path: Path) -> None:
+    """A run shows how many of its held-out trajectories differ, and says where a spread of 0 is of one episode."""
+    few = ("--budget", 1, "--validation", 1, "--held-out", 4, "--isolation", "none", "--runs", tmp_path / "runs")
+    played = shell.json("run", broken(tmp_path, fault), "--agent", "tuner", *few)
+    shown = shell("show", played["run"]).out
+
+    assert shell.json("show", played["run"])["distinct_held_out_trajectories"] == distinct
+    assert ("\ncases " in shown) == (distinct == 1)
+
+
+def test_a_fault_of_the_simulator_leads_to_a_new_run(shell: Shell, tmp_path: Path) -> None:
+    """A run that a simulator's own fault stopped names resume, and a new run for a simulator that is changed."""
+    few = ("--budget", 1, "--validation", 1, "--held-out", 1, "--isolation", "none", "--runs", tmp_path / "runs")
+    run = shell("run", broken(tmp_path, "late error"), "--agent", "random", *few)
+
+    assert run.code == 4
+    assert "evopolicygym resume" in run.err
+    assert "new run" in run.err
