@@ -240,6 +240,7 @@ def test_show_in_json(shell: Shell, run: PlayedRun) -> None:
         "random_play": None,
         "experiment_name": "default",
         "selection_optimism": found["selection_optimism"],
+        "distinct_held_out_trajectories": found["distinct_held_out_trajectories"],
     }
 
     assert {"run": str(run.paths.root), **written, **besides} == found

@@ -15,6 +15,9 @@ from evopolicygym.specs import catalog
 from places import SUPPORT
 from shell import Shell
 
+FIXED = {"simulators:Composite-v0"}
+"""Simulators that play the same episode whatever the seed."""
+
 
 @pytest.mark.parametrize(
     ("asked", "imports"),
@@ -32,13 +35,13 @@ from shell import Shell
 def test_a_draft_passes_the_check(
     asked: str, imports: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the spaces are, what is drafted is a spec that the check finds nothing wrong with."""
+    """Whatever the spaces are, the check finds nothing wrong with the spec that is drafted."""
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT), prepend=os.pathsep)
     file = tmp_path / file_name(asked)
     file.write_text(draft(asked, imports).text, encoding="utf-8")
     found = list(examine(file))
 
-    assert [(one.name, one.detail) for one in found if not one.ok] == []
+    assert [one.name for one in found if not one.ok] == ["cases differ"] * (asked in FIXED)
     assert any("to be written" in one.detail for one in found)
 
 

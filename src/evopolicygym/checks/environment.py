@@ -1,51 +1,46 @@
 """The check of an environment, for the author of a spec.
 
-An environment must return values of its spaces, repeat its episodes bit for bit, and describe all of its spaces. The
-check takes some seconds, in a separate process, which is killed if a simulator hangs.
+An environment must keep Gymnasium's contract, return values of its spaces that a run can record, repeat its episodes
+bit for bit, have cases that differ, and describe all of its spaces. The check takes up to half a minute, in a separate
+process, which is killed if a simulator hangs.
 
-As a program, ``check FD`` reads ``{"spec": …, "path": …, "patience": …, "quick": …}`` from standard input and writes
-one finding per line to the descriptor; ``trace`` reads ``{"spec": …, "seed": …, "steps": …}`` and prints a digest.
+As a program with a descriptor as its argument, it reads ``{"spec": …, "path": …, "patience": …, "quick": …}`` from
+standard input and writes one finding per line to the descriptor.
 """
 
 import faulthandler
-import hashlib
+import io
 import json
-import math
 import os
 import signal
 import subprocess
 import sys
-import time
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import closing, redirect_stderr, suppress
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from gymnasium.utils.env_checker import check_env
 
+from evopolicygym.checks.random_episodes import QUICK, SEED, WHOLE, RandomEpisodes, play_random
+from evopolicygym.checks.trace import trace, trace_elsewhere
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
-from evopolicygym.core.spaces import Box, Discrete, InvalidAction, Space, sample
+from evopolicygym.core.spaces import Box, Discrete, Space
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.draft import MOST_MEANINGS, TO_WRITE
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.spaces import mismatch
 from evopolicygym.packs.installation import command
 from evopolicygym.specs import catalog
-
-if TYPE_CHECKING:
-    from hashlib import _Hash
 
 PATIENCE_S = 60.0
 """Default limit of a finding, in seconds."""
 FRAMES = 4
 """Innermost stack frames in the report of a hang."""
-_TRACE_TIMEOUT_S = 120
-_SEED = 20260702
-_STEPS, _SECONDS = 200, 1.0
-"""Limits of the random episode, whichever comes first."""
+_OTHER_SEED, _OTHER_STEPS = SEED - 1, 200
+"""Of the episode before one that is repeated."""
 _WAIT_FOR_TRUNCATION_S = 3.0
 
 
@@ -64,7 +59,7 @@ def check(name: str | EnvironmentSpec, patience_s: float = PATIENCE_S, *, quick:
     with TemporaryFile("w+") as stdin, TemporaryFile() as output, os.fdopen(read_end, encoding="utf-8") as findings:
         stdin.write(json.dumps(request))
         stdin.seek(0)
-        program = command(spec.pack, "evopolicygym.checks.environment", "check", str(write_end))
+        program = command(spec.pack, "evopolicygym.checks.environment", str(write_end))
         process = subprocess.Popen(
             program, stdin=stdin, stdout=output, stderr=output, pass_fds=[write_end], start_new_session=True
         )
@@ -95,29 +90,11 @@ def _unanswered(spec: EnvironmentSpec, code: int, output: str, patience_s: float
     return Finding("answers", ok=False, detail=f"{spec.id} gave no answer for {patience_s:g} s; it hung in {where}")
 
 
-@dataclass(slots=True)
-class _RandomEpisode:
-    """Results of one episode of random actions."""
-
-    observation_space: Space
-    action_space: Space
-    mismatch: str = ""
-    """Difference of the first invalid observation from its space."""
-    steps: int = 0
-    seconds: float = 0.0
-    keys: dict[str, Any] = field(default_factory=dict)
-    """The keys of ``info``, each with its last value."""
-    odd_reward: float | None = None
-    terminated: bool = False
-    idle_error: str = ""
-    trace: str = ""
-
-
 def examine(name: str | Path | EnvironmentSpec, *, quick: bool = False) -> Iterator[Finding]:
     """Check an environment in this process, given as for ``check``; yield its findings.
 
     It ends early where the environment can't be loaded or played. ``quick`` plays one random episode only, whose
-    ``info`` must contain the key of success.
+    ``info`` must contain the key of success; else the last finding says how much of an episode was played.
     """
     try:
         spec = name if isinstance(name, EnvironmentSpec) else catalog.load(name)
@@ -126,67 +103,46 @@ def examine(name: str | Path | EnvironmentSpec, *, quick: bool = False) -> Itera
         return
     yield Finding("loads", ok=True, detail=f"{spec.name} is {spec.id}, at most {spec.max_steps} steps")
     try:
-        episode = _play_random(spec, traced=not quick)
+        played = play_random(spec, QUICK if quick else WHOLE)
     except Exception as error:  # noqa: BLE001 - whatever a simulator raises is the finding
         yield Finding("plays", ok=False, detail=_error_text(error))
         return
-    yield _plays(episode)
+    yield _plays(played)
     for title, check in (_QUICK if quick else _PARTS).items():
-        yield _finding(title, check, spec, episode)
+        yield _finding(title, check, spec, played)
+    if not quick:
+        yield _coverage(spec, played)
 
 
-def _play_random(spec: EnvironmentSpec, *, traced: bool) -> _RandomEpisode:
-    environment = Environment(spec)
-    try:
-        observation = environment.reset(_SEED)
-        episode = _RandomEpisode(environment.observation_space, environment.action_space)
-        episode.idle_error = _idle_error(environment)
-        episode.mismatch = mismatch(episode.observation_space, observation)
-        _play(environment, episode)
-    finally:
-        environment.close()
-    if traced:
-        episode.trace = trace(spec, _SEED, episode.steps)
-    return episode
+def _plays(played: RandomEpisodes) -> Finding:
+    if played.odd_reward:
+        return Finding("plays", ok=False, detail=f"a reward was {played.odd_reward}; rewards must be finite")
+    microseconds = 1e6 * played.seconds / played.steps
+    return Finding("plays", ok=True, detail=f"{played.steps} random actions, {microseconds:.0f} µs each")
 
 
-def _play(environment: Environment, episode: _RandomEpisode) -> None:
-    actions, ended, start = np.random.default_rng(_SEED), False, time.perf_counter()
-    while not ended and episode.steps < _STEPS and episode.seconds < _SECONDS:
-        observation, reward, terminated, truncated, info = environment.step(sample(episode.action_space, actions))
-        ended = terminated or truncated
-        episode.steps, episode.seconds = episode.steps + 1, time.perf_counter() - start
-        episode.mismatch = episode.mismatch or mismatch(episode.observation_space, observation)
-        episode.odd_reward = episode.odd_reward if math.isfinite(reward) else reward
-        episode.keys |= info
-        episode.terminated = terminated
+def _coverage(spec: EnvironmentSpec, played: RandomEpisodes) -> Finding:
+    """Return the last finding: how much of an episode was looked at."""
+    longest = played.longest.steps
+    rest = "" if longest >= spec.max_steps else "; what comes later was not looked at"
+    return Finding(
+        "coverage",
+        ok=True,
+        detail=f"{longest} of {spec.max_steps} steps in the longest of {len(played.episodes)} episodes{rest}",
+        more={"steps": longest, "max_steps": spec.max_steps, "episodes": len(played.episodes)},
+    )
 
 
-def _idle_error(environment: Environment) -> str:
-    try:
-        environment.idle_action  # noqa: B018 - reading it validates it
-    except InvalidAction as error:
-        return str(error)
-    return ""
+def _observations(_: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    return not played.mismatch, played.mismatch or f"as their space says: {type(played.observation_space).__name__}"
 
 
-def _plays(episode: _RandomEpisode) -> Finding:
-    if episode.odd_reward is not None:
-        return Finding("plays", ok=False, detail=f"a reward was {episode.odd_reward}; rewards must be finite")
-    microseconds = 1e6 * episode.seconds / episode.steps
-    return Finding("plays", ok=True, detail=f"{episode.steps} random actions, {microseconds:.0f} µs each")
+def _observation_texts(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    return _texts("observation", spec.observation, played.observation_space)
 
 
-def _observations(_: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    return not episode.mismatch, episode.mismatch or f"as their space says: {type(episode.observation_space).__name__}"
-
-
-def _observation_texts(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    return _texts("observation", spec.observation, episode.observation_space)
-
-
-def _action_texts(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    return _texts("action", spec.action, episode.action_space)
+def _action_texts(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    return _texts("action", spec.action, played.action_space)
 
 
 def _texts(name: str, texts: tuple[str, ...], space: Space) -> tuple[bool, str]:
@@ -199,14 +155,14 @@ def _texts(name: str, texts: tuple[str, ...], space: Space) -> tuple[bool, str]:
             return bool(texts), f"{len(texts)} sentences in {name!r}, where at least 1 is needed{more}"
 
 
-def _reward_components(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    absent = [key for key in spec.reward_components if key not in episode.keys]
+def _reward_components(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    absent = [key for key in spec.reward_components if key not in played.keys]
     if absent:
-        return False, f"info has no {', '.join(absent)}; it has {', '.join(episode.keys) or 'no keys'}"
+        return False, f"info has no {', '.join(absent)}; it has {', '.join(played.keys) or 'no keys'}"
     return True, ", ".join(spec.reward_components) or "none declared"
 
 
-def _all_texts(spec: EnvironmentSpec, _: _RandomEpisode) -> tuple[bool, str]:
+def _all_texts(spec: EnvironmentSpec, _: RandomEpisodes) -> tuple[bool, str]:
     texts = {"objective": spec.objective, "reward": spec.reward, "termination": spec.termination}
     texts |= {"success.meaning": spec.success.meaning} if spec.success else {}
     texts |= {name: "".join(f"{text}\n" for text in getattr(spec, name)) for name in ("observation", "action")}
@@ -214,28 +170,28 @@ def _all_texts(spec: EnvironmentSpec, _: _RandomEpisode) -> tuple[bool, str]:
     return not unwritten, f"TODO still stands in {', '.join(unwritten)}" if unwritten else "all are written"
 
 
-def _success_key(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    ok, detail = _success(spec, episode)
+def _success_key(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    ok, detail = _success(spec, played)
     has_key = spec.success is not None and spec.success.rule.has_key
-    return ok and not (has_key and spec.success is not None and spec.success.key not in episode.keys), detail
+    return ok and not (has_key and spec.success is not None and spec.success.key not in played.keys), detail
 
 
-def _success(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
+def _success(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
     if spec.success is None or not spec.success.rule.has_key:
         return True, "none declared" if spec.success is None else f"decided by the rule {spec.success.rule.value!r}"
     key = spec.success.key
-    if key in episode.keys:
+    if key in played.keys:
         return True, f"info has {key!r}"
-    absent = f"info has no {key!r} in {episode.steps} steps; it has {', '.join(episode.keys) or 'no keys'}"
-    return not episode.terminated, absent if episode.terminated else f"{absent}; it may come when an episode terminates"
+    absent = f"info has no {key!r} in {played.steps} steps; it has {', '.join(played.keys) or 'no keys'}"
+    return not played.terminated, absent if played.terminated else f"{absent}; it may come when an episode terminates"
 
 
-def _idle_action(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    return not episode.idle_error, episode.idle_error or f"{spec.idle_action} is an action"
+def _idle_action(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    return not played.idle_error, played.idle_error or f"{spec.idle_action} is an action"
 
 
-def _truncation(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    seconds = spec.max_steps * episode.seconds / episode.steps
+def _truncation(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    seconds = spec.max_steps * played.seconds / played.steps
     if seconds > _WAIT_FOR_TRUNCATION_S:
         return True, f"not tried: {spec.max_steps} steps would take about {seconds:.0f} s"
     length, terminated = _idle_episode(spec)
@@ -247,37 +203,63 @@ def _truncation(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, s
 
 
 def _idle_episode(spec: EnvironmentSpec) -> tuple[int, bool]:
-    environment = Environment(spec)
-    try:
-        environment.reset(_SEED)
+    with closing(Environment(spec)) as environment:
+        environment.reset(SEED)
         action, length, terminated, truncated = environment.idle_action, 0, False, False
         while not (terminated or truncated):
             _, _, terminated, truncated, _ = environment.step(action)
             length += 1
-    finally:
-        environment.close()
     return length, terminated
 
 
-def _repeats(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    return _compare(episode, trace(spec, _SEED, episode.steps))
+def _gymnasium(spec: EnvironmentSpec, _: RandomEpisodes) -> tuple[bool, str]:
+    """Have Gymnasium check the simulator; what it only warns of passes."""
+    with closing(Environment(spec)) as environment, warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        check_env(environment.simulator, skip_render_check=True, skip_close_check=True)
+    return True, "check_env finds nothing"
 
 
-def _repeats_after_another(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    trace(spec, _SEED + 1, episode.steps)
-    return _compare(episode, trace(spec, _SEED, episode.steps))
+def _recording(_: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    return not played.unrecorded, played.unrecorded or f"{len(played.episodes)} episodes written as a run writes them"
 
 
-def _repeats_elsewhere(spec: EnvironmentSpec, episode: _RandomEpisode) -> tuple[bool, str]:
-    return _compare(episode, trace_elsewhere(spec, _SEED, episode.steps))
+def _cases_differ(_: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    first, *others = played.episodes
+    if not others:
+        return True, "not tried: there was time for one episode only"
+    if not all(first.is_like(other) for other in others):
+        return True, f"{len(played.episodes)} seeds, the same actions, different episodes"
+    return False, (
+        f"{len(played.episodes)} seeds and the same actions give the same episode: train, validation and held-out "
+        f"cases are one. Draw each episode's start, or its transitions, from self.np_random"
+    )
 
 
-def _compare(episode: _RandomEpisode, other: str) -> tuple[bool, str]:
-    same = "the same bits" if episode.trace == other else "other bits for the same seed and actions"
-    return episode.trace == other, f"{same}: {episode.trace[:12]} and {other[:12]}"
+def _repeats(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    return _compare(spec, played, trace)
 
 
-_Check = Callable[[EnvironmentSpec, _RandomEpisode], tuple[bool, str]]
+def _repeats_after_another(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    trace(spec, _OTHER_SEED, _OTHER_STEPS)
+    return _compare(spec, played, trace)
+
+
+def _repeats_elsewhere(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
+    return _compare(spec, played, trace_elsewhere)
+
+
+def _compare(
+    spec: EnvironmentSpec, played: RandomEpisodes, repeat: Callable[[EnvironmentSpec, int, int], str]
+) -> tuple[bool, str]:
+    """Compare the longest episode with its repetition."""
+    longest = played.longest
+    digests = longest.digests[-1].hex(), repeat(spec, longest.seed, longest.steps)
+    same = "the same bits" if digests[0] == digests[1] else "other bits for the same seed and actions"
+    return digests[0] == digests[1], f"{same} in {longest.steps} steps: {digests[0][:12]} and {digests[1][:12]}"
+
+
+_Check = Callable[[EnvironmentSpec, RandomEpisodes], tuple[bool, str]]
 
 _PARTS: dict[str, _Check] = {
     "observations": _observations,
@@ -286,7 +268,10 @@ _PARTS: dict[str, _Check] = {
     "reward components": _reward_components,
     "success": _success,
     "idle action": _idle_action,
+    "gymnasium": _gymnasium,
+    "recording": _recording,
     "truncation": _truncation,
+    "cases differ": _cases_differ,
     "repeats": _repeats,
     "repeats after another episode": _repeats_after_another,
     "repeats in another process": _repeats_elsewhere,
@@ -302,67 +287,18 @@ _QUICK: dict[str, _Check] = {
 """Checks of a user's environment before a run."""
 
 
-def _finding(name: str, check: _Check, spec: EnvironmentSpec, episode: _RandomEpisode) -> Finding:
+def _finding(name: str, check: _Check, spec: EnvironmentSpec, played: RandomEpisodes) -> Finding:
     try:
-        ok, detail = check(spec, episode)
+        ok, detail = check(spec, played)
     except Exception as error:  # noqa: BLE001 - as above
         return Finding(name, ok=False, detail=_error_text(error))
     return Finding(name, ok=ok, detail=detail)
 
 
 def _error_text(error: Exception) -> str:
-    return str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
-
-
-def trace(spec: EnvironmentSpec, seed: int, steps: int) -> str:
-    """Return a digest of at most ``steps`` random actions on a new environment; ``seed`` decides the actions too."""
-    digest = hashlib.sha256()
-    environment = Environment(spec)
-    try:
-        _absorb(digest, environment.reset(seed))
-        actions, space = np.random.default_rng(seed), environment.action_space
-        for _ in range(steps):
-            observation, reward, terminated, truncated, _ = environment.step(sample(space, actions))
-            _absorb(digest, (observation, reward.hex(), terminated, truncated))
-            if terminated or truncated:
-                break
-    finally:
-        environment.close()
-    return digest.hexdigest()
-
-
-def trace_elsewhere(spec: EnvironmentSpec, seed: int, steps: int) -> str:
-    """Return the same digest from a separate process with another hash seed.
-
-    Raises ``ChildProcessError`` if that process fails.
-    """
-    request = json.dumps({"spec": asdict(spec), "seed": seed, "steps": steps})
-    other_hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    process = subprocess.run(
-        command("", "evopolicygym.checks.environment", "trace"),
-        input=request.encode(),
-        capture_output=True,
-        env=os.environ | {"PYTHONHASHSEED": other_hash_seed},
-        timeout=_TRACE_TIMEOUT_S,
-        check=False,
-    )
-    if process.returncode != 0:
-        raise ChildProcessError(process.stderr.decode(errors="replace").strip().rpartition("\n")[2])
-    return process.stdout.decode().split()[-1]
-
-
-def _absorb(digest: "_Hash", value: Any) -> None:  # noqa: ANN401 - a value of any space
-    match value:
-        case np.ndarray():
-            digest.update(f"{value.dtype.str}{value.shape}".encode() + value.tobytes())
-        case dict():
-            for name in sorted(value):
-                _absorb(digest, (name, value[name]))
-        case tuple() | list():
-            for item in value:
-                _absorb(digest, item)
-        case _:
-            digest.update(f"{value}|".encode())
+    if isinstance(error, UsageError):
+        return str(error)
+    return ", ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
 
 
 def _serve_check(descriptor: int) -> None:
@@ -377,15 +313,5 @@ def _serve_check(descriptor: int) -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
-def _serve_trace() -> None:
-    request = json.load(sys.stdin)
-    name = request["spec"].pop("name")
-    spec = catalog.decode(request["spec"], name, "standard input")
-    sys.stdout.write(f"{trace(spec, request['seed'], request['steps'])}\n")
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "check":
-        _serve_check(int(sys.argv[2]))
-    else:
-        _serve_trace()
+    _serve_check(int(sys.argv[1]))

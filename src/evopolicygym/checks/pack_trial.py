@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.checks.environment import trace
+from evopolicygym.checks.trace import trace
 from evopolicygym.core.pack import PackText
 from evopolicygym.core.spaces import from_schema, sample
 from evopolicygym.core.task import EnvironmentSpec

@@ -93,6 +93,7 @@ def as_json(root: Path) -> dict[str, object]:
         "distinct_checkpoints": len(state.checkpoints),
         "random_play": random_play(state) or None,
         "selection_optimism": _selection_optimism(state),
+        "distinct_held_out_trajectories": _distinct_held_out(state),
         "experiment_name": checked.experiment_name or None,
         **run_document(RunPaths(root)),
     }
@@ -111,6 +112,15 @@ def _selection_optimism(state: RunState) -> float | None:
     return None if held_out is None or validation is None else validation - held_out.mean
 
 
+def _distinct_held_out(state: RunState) -> int | None:
+    """Return how many held-out episodes of the score differ; None without a score, or a trajectory's hash."""
+    if not state.selected or state.held_out() is None:
+        return None
+    held_out = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
+    hashes = {episode.trajectory_sha256 if episode else "" for episode in held_out.episodes}
+    return len(hashes) if all(hashes) else None
+
+
 def _problems(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield problems of a run, each with its subject."""
     state = record.state
@@ -118,6 +128,11 @@ def _problems(record: RunRecord) -> Iterator[tuple[str, str]]:
         held_out = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
         if text := failures("held-out episodes", held_out.episodes):
             yield "policy", text
+        if len(held_out.episodes) > 1 and _distinct_held_out(state) == 1:
+            yield (
+                "cases",
+                f"all {len(held_out.episodes)} held-out episodes are the same: ± 0 is of one episode, not precision",
+            )
     elif state.closed and not state.candidates:
         load_errors = [reason for submission in state.submissions if (reason := submission.load_error)]
         if load_errors:

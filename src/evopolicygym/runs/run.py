@@ -238,6 +238,11 @@ def _play_to_end(
         _record_stop(writer, error)
         command = f"evopolicygym {writer.state.opened.agent.resumed_by} {shell_word(writer.paths.root)}"
         hint = f"Nothing is lost; once this is fixed, continue with: {command}"
+        if isinstance(error, EnvironmentFault):
+            hint = (
+                f"Nothing is lost. If the machine caused it, continue with: {command}\n"
+                f"If the simulator has to be changed, start a new run: a changed simulator is another environment."
+            )
         if isinstance(error, AgentError | EnvironmentFault | SandboxError | StorageError):
             raise type(error)(f"{error}\n{hint}") from error
         if isinstance(error, OSError):

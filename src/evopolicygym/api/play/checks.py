@@ -9,7 +9,7 @@ from evopolicygym.runs.config import absolutize_paths
 
 
 def check_environment(name: str | Path) -> tuple[Finding, ...]:
-    """Play an environment for some seconds, and check that it keeps its contract.
+    """Play an environment for up to half a minute, and check that it keeps its contract.
 
     Args:
         name: An environment's name, or the path of a spec's ``.toml`` file.

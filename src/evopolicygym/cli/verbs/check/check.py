@@ -74,7 +74,7 @@ def check(
 ) -> None:
     """Check that a part keeps its contract. Exit code 1 if it doesn't.
 
-    An environment is played for some seconds.
+    An environment is played for up to half a minute.
 
     A sandbox is attacked by hostile policies for a minute; its guarantees must hold.
 
