@@ -67,9 +67,11 @@ class _Failed(EvoPolicyGymError):
 class ModelClient:
     """Sends requests to one model through a model proxy of its own."""
 
-    def __init__(self, upstream: ModelUpstream, model: str, workspace: Workspace) -> None:
-        """Open the proxy with the price and the limits of a turn."""
-        self._upstream, self._model = upstream, model
+    def __init__(
+        self, upstream: ModelUpstream, model: str, workspace: Workspace, sampling: Mapping[str, float]
+    ) -> None:
+        """Open the proxy with the price and the limits of a turn; ``sampling`` is a part of every request."""
+        self._upstream, self._model, self._sampling = upstream, model, sampling
         self._proxy = ModelProxy(upstream.within(workspace), workspace.model_log, workspace.report, warns=False)
         self._address = self._proxy.serve(socket.create_server(("127.0.0.1", 0)))
         self.has_answered = False
@@ -98,7 +100,7 @@ class ModelClient:
 
         Raises ``ModelFailed``, ``ConversationTooLong``, ``AllowanceSpent``, and whatever ``pause`` raises.
         """
-        body = json.dumps(conversation.body(self._model)).encode()
+        body = json.dumps({**conversation.body(self._model), **self._sampling}).encode()
         deadline, before = 0.0, ""
         for attempt in range(TRIES):
             try:
