@@ -13,6 +13,7 @@ from evopolicygym.agents.kit.scripted_model.server import Json, Reply, ScriptedM
 from evopolicygym.analysis.ranking.comparability import comparable, differences, label_runs
 from evopolicygym.core.agent import AgentConfig, ModelAgent
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import encode, summary_of
 from model_proxies import REAL_KEY, VARIABLE
@@ -190,3 +191,19 @@ def test_invalid_sampling(options: dict[str, Any], name: str) -> None:
     given = {"model_url": "http://127.0.0.1:9/v1", **options}
     with pytest.raises(UsageError, match=f"Invalid option {next(iter(options))}"):
         make(AgentConfig(name, "m", given))
+
+
+@pytest.mark.parametrize(("tokens", "is_cut"), [(5, True), (5000, False), (0, False)])
+def test_a_prompt_that_is_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture, tokens: int, is_cut: bool) -> None:  # noqa: FBT001 - a case
+    """A server that counts far fewer tokens than it was sent is named once, in a finding and a warning."""
+    message = {"role": "assistant", "content": "Hm."}
+    usage = {"prompt_tokens": tokens, "completion_tokens": 1}
+    answer = json.dumps({"choices": [{"message": message}], "usage": usage}).encode()
+    with ScriptedModel() as model:
+        model.replies = [Reply(raw=answer)] * 3
+        asked = config(tmp_path / "runs", budget=3, isolation="none")
+        told = played(replace(asked, agent=agent(model, "neutral")))
+    (ended,) = [event for event in read_run(told.paths.root).events if isinstance(event, AgentEnded)]
+
+    assert ("prompt_cut" in ended.findings) == is_cut
+    assert len([record for record in caplog.records if "cuts what exceeds" in record.getMessage()]) == is_cut

@@ -98,7 +98,7 @@ class NeutralAgent:
                 end, message = error.end, str(error)
             except (RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
-        findings = {**bash.findings, "actions": conversation.acted}
+        findings = {**bash.findings, **model.findings, "actions": conversation.acted}
         return Turn(end, message, model.usage().figures(), findings, waiting_s=waiting_s)
 
 
