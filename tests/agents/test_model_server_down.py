@@ -29,7 +29,9 @@ def test_each_retry_is_said_with_the_address(nobody: str, tmp_path: Path, monkey
     upstream = ModelUpstream(nobody, wire=ApiFormat.CHAT)
     notes: list[str] = []
     with (
-        model_client.ModelClient(upstream, "m", Workspace(tmp_path, tmp_path / "transcript.log", 0, "none")) as model,
+        model_client.ModelClient(
+            upstream, "m", Workspace(tmp_path, tmp_path / "transcript.log", 0, "none"), {}
+        ) as model,
         forward_warnings(notes.append),
         pytest.raises(model_client.ModelFailed, match=nobody),
     ):

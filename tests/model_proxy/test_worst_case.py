@@ -252,7 +252,7 @@ def test_a_harness_of_ours_reserves_too(tmp_path: Path) -> None:
     with ScriptedModel() as model:
         upstream = ModelUpstream(model.url + "/v1", VARIABLE, ApiFormat.CHAT)
         workspace = Workspace(tmp_path, tmp_path / "log", 0, "none", left=Allowance(cost=0.2), price=PRICE)
-        with ModelClient(upstream, "scripted", workspace) as client:
+        with ModelClient(upstream, "scripted", workspace, {}) as client:
             conversation = client.conversation("")
             conversation.say("Begin.")
             client.ask(conversation, lambda _: None)

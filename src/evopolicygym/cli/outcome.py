@@ -60,6 +60,9 @@ def show_outcome(
     console.print(Text(f"entry   {_format_agent(opened.agent)}"), soft_wrap=True)
     if submissions_shown and (made_by := " ".join(filter(None, (opened.evopolicygym_version, opened.agent_version)))):
         console.print(Text(f"made by evopolicygym {printable(made_by)}"), soft_wrap=True)
+    if submissions_shown and opened.model_details:
+        details = ", ".join(f"{name} {value}" for name, value in opened.model_details.items())
+        console.print(Text(f"        {printable(details)}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
     if checked and checked.state is not RecordState.PLAYED_HERE and state.finished:
         why = f": {checked.unchecked}" if checked.unchecked else ""

@@ -508,6 +508,17 @@ class VersionedAgent(Protocol):
 
 
 @runtime_checkable
+class ModelAgent(Protocol):
+    """An agent that knows which model it asks."""
+
+    def model_details(self) -> Mapping[str, str]:
+        """Return what the model's server tells of the model, and the sampling that requests ask for; may be empty.
+
+        Called once, before a run is opened.
+        """
+
+
+@runtime_checkable
 class ProgramAgent(Protocol):
     """An agent that may start a program, which needs a sandbox backend for programs."""
 

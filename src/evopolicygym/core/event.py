@@ -95,6 +95,8 @@ class RunOpened:
     """The version of this package, with its commit where it lies in a checkout; empty in older records."""
     agent_version: str = ""
     """The version of the agent's tool or library, in its words; empty where it is unknown."""
+    model_details: Mapping[str, str] = field(default_factory=dict)
+    """What the model's server told of the model, and the sampling that was asked for, by name; empty if unknown."""
     nonce: str = ""
     """The nonce of a board, from which the cases are derived too; empty without one."""
     readable: str = ""

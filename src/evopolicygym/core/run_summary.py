@@ -263,6 +263,8 @@ class RunSummary:
     """The version of this package that opened it; empty in older records."""
     agent_version: str = ""
     """The version of the agent's tool or library, in its words; empty where it is unknown."""
+    model_details: Mapping[str, str] = field(default_factory=dict)
+    """As in ``RunOpened``."""
     nonce: str = ""
     """The nonce of a board, from which its cases are derived too; empty without one."""
     readable: str = ""

@@ -171,6 +171,10 @@ class RunRow(Record):
     agent_version: str | None = column("the version that the agent's tool or library tells; null where it is unknown")
     model: str | None = column("the model that the agent uses; null where it was given none")
     model_server: str | None = column("host and port of the model's server; null where the run names none")
+    model_details: Mapping[str, str] | None = column(
+        "what the model's server told of it when the run began (`server`, `name`, `file`, `digest`, `quantization`, "
+        "`context`, `parameters`, `build`), and the sampling that was asked for; null where neither is known"
+    )
     effort: str | None = column("the reasoning effort of the model; null where the run doesn't say")
     max_cost_usd: float | None = column(
         "limit of the agent's cost; null in this and the next three without", "US dollars"

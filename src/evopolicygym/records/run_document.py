@@ -52,7 +52,7 @@ MULTILINE = frozenset(
     {"objective", "reward", "termination", "observation", "action", "degenerate_policy", "meaning", "options"}
 )
 """Fields whose texts may have several lines; all others are shown within one line."""
-LATER_FIELDS = frozenset({"evopolicygym_version", "agent_version", "nonce", "readable"})
+LATER_FIELDS = frozenset({"evopolicygym_version", "agent_version", "model_details", "nonce", "readable"})
 """Fields that are left out where they are empty, as in documents from before there were any."""
 _TEXTUAL = frozenset({str, list, dict})
 """Types of JSON values that are texts or hold some; the others, most of a document, need no second look."""
@@ -216,6 +216,7 @@ def summary_of(record: RunRecord) -> RunSummary:
         outcome=_outcome(state),
         evopolicygym_version=opened.evopolicygym_version,
         agent_version=opened.agent_version,
+        model_details=opened.model_details,
         nonce=opened.nonce,
         readable=opened.readable,
         program_changes=tuple(ProgramChange(change.time, change.program_sha256) for change in state.program_changes),

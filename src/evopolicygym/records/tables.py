@@ -183,6 +183,7 @@ def run_row(run: CheckedRun) -> RunRow:
         agent_version=summary.agent_version or None,
         model=agent.model or None,
         model_server=agent.model_server or None,
+        model_details=summary.model_details or None,
         effort=agent.effort or None,
         command=agent.command,
         options=agent.options,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from evopolicygym.core.agent import Agent, VersionedAgent
+from evopolicygym.core.agent import Agent, ModelAgent, VersionedAgent
 from evopolicygym.core.text import version_line
 from evopolicygym.sandbox.bwrap import bwrap_version
 from evopolicygym.version import __version__
@@ -29,6 +29,11 @@ def package_version() -> str:
 def agent_version(agent: Agent, isolation: str) -> str:
     """Return the version that an agent's tool tells, asked in the sandbox of its turns; empty where it is unknown."""
     return version_line(agent.tool_version(isolation)) if isinstance(agent, VersionedAgent) else ""
+
+
+def model_details(agent: Agent) -> Mapping[str, str]:
+    """Return what is known of an agent's model beyond its name; empty without a model."""
+    return agent.model_details() if isinstance(agent, ModelAgent) else {}
 
 
 def machine_findings() -> Mapping[str, str]:

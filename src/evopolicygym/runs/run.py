@@ -63,7 +63,7 @@ from evopolicygym.runs.preflight import (
     resolve_price,
     try_packages,
 )
-from evopolicygym.runs.provenance import agent_version, machine_findings, package_version
+from evopolicygym.runs.provenance import agent_version, machine_findings, model_details, package_version
 from evopolicygym.runs.turns import run_agent_loop
 from evopolicygym.runs.workspace import (
     AgentWorkspace,
@@ -375,6 +375,7 @@ def _build_opened_event(
         revealed=config.split is not SplitSource.PUBLIC and experiment.is_revealed(config.runs, config.experiment),
         evopolicygym_version=package_version(),
         agent_version=agent_version(agent, grounds.isolation),
+        model_details=model_details(agent),
         nonce=config.nonce,
         readable=config.readable,
         hidden_pace=HIDDEN_PACE,

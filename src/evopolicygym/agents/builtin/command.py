@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from threading import Event
 
 from evopolicygym.agents.base import About, Model, refuse_effort
 from evopolicygym.agents.kit.judge_client import JudgeClient
-from evopolicygym.agents.kit.model_options import limits_of, upstream_of
+from evopolicygym.agents.kit.model_options import describe_model, limits_of, upstream_of
 from evopolicygym.agents.kit.program import (
     Launch,
     ProgramEnd,
@@ -64,6 +65,10 @@ class CommandAgent:
         self._upstream = upstream
         self.model_url = upstream.base_url if upstream else ""
         self.forgets = upstream is not None and not interactive
+
+    def model_details(self) -> Mapping[str, str]:
+        """Return what the server tells of the model; empty without one."""
+        return describe_model(self._upstream, {})
 
     def refuse(self, environment: str) -> None:  # noqa: ARG002 - a program may play any
         """Raise ``UsageError`` if the program, an interpreter's script, or the terminal is missing."""

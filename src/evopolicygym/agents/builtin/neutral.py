@@ -7,6 +7,7 @@ The conversation is held outside the sandbox, so the key never enters it. The hi
 is shared between runs.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, StopRequested
-from evopolicygym.agents.kit.model_options import choose_model
+from evopolicygym.agents.kit.model_options import SAMPLING, choose_model, describe_model, sampling_of
 from evopolicygym.agents.kit.neutral_harness.bash_session import BashSession, SandboxTerminated
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, UNREADABLE
 from evopolicygym.agents.kit.neutral_harness.text_actions import actions_in
@@ -49,9 +50,16 @@ class NeutralAgent:
     starts_program = True
     forgets = True
 
-    def __init__(self, upstream: ModelUpstream, model: str, effort: str = "", actions: Actions = Actions.AUTO) -> None:
+    def __init__(
+        self, upstream: ModelUpstream, model: str, effort: str, actions: Actions, sampling: Mapping[str, float]
+    ) -> None:
         self._upstream, self._model, self._effort, self._actions = upstream, model, effort, actions
+        self._sampling = sampling
         self.model_url = upstream.base_url
+
+    def model_details(self) -> Mapping[str, str]:
+        """Return what the server tells of the model, and the sampling."""
+        return describe_model(self._upstream, self._sampling)
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Let the model work until the budget is spent, it stops calling the tool, or ``stop`` is set.
@@ -66,7 +74,7 @@ class NeutralAgent:
         )
 
         with (
-            ModelClient(self._upstream, self._model, workspace) as model,
+            ModelClient(self._upstream, self._model, workspace, self._sampling) as model,
             BashSession(workspace, endpoint, stop) as bash,
         ):
             judge = JudgeClient(endpoint.address, stop)
@@ -90,7 +98,7 @@ class NeutralAgent:
                 end, message = error.end, str(error)
             except (RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
-        findings = {**bash.findings, "actions": conversation.acted}
+        findings = {**bash.findings, **model.findings, "actions": conversation.acted}
         return Turn(end, message, model.usage().figures(), findings, waiting_s=waiting_s)
 
 
@@ -177,8 +185,8 @@ class _Conversation:
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent with the model in a config; raise ``UsageError`` or ``MissingExtra``."""
-    upstream, model = choose_model(config, CONVERSATIONS, ("actions",))
+    upstream, model = choose_model(config, CONVERSATIONS, ("actions", *SAMPLING))
     actions = str(config.options.get("actions", Actions.AUTO))
     if actions not in set(Actions):
         raise UsageError(f"Invalid option actions of the agent 'neutral': expected auto or text, got {actions!r}.")
-    return NeutralAgent(upstream, model, config.effort, Actions(actions))
+    return NeutralAgent(upstream, model, config.effort, Actions(actions), sampling_of(config, upstream.wire))

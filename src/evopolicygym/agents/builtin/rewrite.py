@@ -17,7 +17,7 @@ from threading import Event
 
 from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.kit.evaluator import Evaluation
-from evopolicygym.agents.kit.model_options import choose_model
+from evopolicygym.agents.kit.model_options import SAMPLING, choose_model, sampling_of
 from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
 from evopolicygym.agents.kit.neutral_harness.text_actions import blocks_of
@@ -35,7 +35,7 @@ SHOWN_STEPS, MOST_STEP = 3, 300
 """Steps of an episode that are shown, its last ones, and characters of each."""
 PROMPTS = ("improve", "search")
 SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
-OPTIONS = ("prompt", "episodes")
+OPTIONS = ("prompt", "episodes", *SAMPLING)
 
 
 @dataclass(slots=True)
@@ -82,7 +82,15 @@ def make(config: AgentConfig) -> RewriteAgent:
 
     title = name if name in PROMPTS else Path(name).name
     return RewriteAgent(
-        upstream, model, config.effort, episodes, library, "evopolicygym", prompt=prompt, prompt_name=title
+        upstream,
+        model,
+        config.effort,
+        episodes,
+        library,
+        "evopolicygym",
+        prompt=prompt,
+        prompt_name=title,
+        sampling=sampling_of(config, upstream.wire),
     )
 
 

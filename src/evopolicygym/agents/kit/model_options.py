@@ -1,16 +1,50 @@
 """Reads an agent's model and limits from its options."""
 
-from collections.abc import Collection
+import logging
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
 from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.core.errors import MissingExtra, UsageError
 from evopolicygym.model_proxy.formats import ApiFormat
+from evopolicygym.model_proxy.server_details import read_server_details
 from evopolicygym.model_proxy.upstream import ModelUpstream
 
+LOG = logging.getLogger(__name__)
 MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
 """Options of an agent's model proxy (``model_proxy.upstream.ModelUpstream``)."""
+
+SAMPLING = ("temperature", "top_p", "seed")
+"""Options of an agent's sampling, by the names that requests have them."""
+MOST_SAMPLING: Mapping[str, float] = {"temperature": 2.0, "top_p": 1.0, "seed": 2**31 - 1}
+"""The largest value of each; the smallest is 0."""
+
+
+def describe_model(upstream: ModelUpstream | None, sampling: Mapping[str, float]) -> dict[str, str]:
+    """Return what a model's server tells of the model, and the sampling; warn if the server runs another model."""
+    model = upstream.models[0] if upstream and upstream.models else ""
+    details = read_server_details(upstream, model) if upstream else {}
+    name = details.get("name", "").removesuffix(":latest")
+    if model and name and name != model.removesuffix(":latest"):
+        LOG.warning("The model server runs %s, not %s; the record has both.", name, model)
+    return {**details, **{option: f"{value:g}" for option, value in sampling.items()}}
+
+
+def sampling_of(config: AgentConfig, wire: ApiFormat) -> dict[str, float]:
+    """Return the sampling in a config's options; raise ``UsageError`` if it is invalid, or the format can't have it."""
+    sampling = {name: config.options[name] for name in SAMPLING if name in config.options}
+    for name, value in sampling.items():
+        kinds = (int,) if name == "seed" else (int, float)
+        if type(value) not in kinds or not (math.isfinite(value) and 0 <= value <= MOST_SAMPLING[name]):
+            kind, most = "an integer" if name == "seed" else "a number", f"{MOST_SAMPLING[name]:.0f}"
+            raise UsageError(
+                f"Invalid option {name} of the agent {config.name!r}: expected {kind} in [0, {most}], got {value!r}."
+            )
+    if "seed" in sampling and wire is ApiFormat.MESSAGES:
+        raise UsageError(f"Invalid option seed of the agent {config.name!r}: the format messages has no seed.")
+    return sampling
 
 
 def limits_of(config: AgentConfig, others: tuple[str, ...] = ()) -> AgentLimits:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluation, Evaluator, spend
 from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, StopRequested, turn
-from evopolicygym.agents.kit.model_options import choose_model
+from evopolicygym.agents.kit.model_options import choose_model, describe_model
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
 from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, MissingExtra, SandboxError
@@ -170,6 +170,8 @@ class ModelSearchAgent:
     distribution: str
     """The distribution that the library is of."""
     max_turns: int = field(default=1, kw_only=True)
+    sampling: Mapping[str, float] = field(default_factory=dict, kw_only=True)
+    """The sampling that requests ask for, by name."""
 
     @property
     def model_url(self) -> str:
@@ -180,11 +182,15 @@ class ModelSearchAgent:
         """Return the library's version."""
         return f"{self.distribution} {version(self.distribution)}"
 
+    def model_details(self) -> Mapping[str, str]:
+        """Return what the server tells of the model, and the sampling."""
+        return describe_model(self.upstream, self.sampling)
+
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` if the model never answers."""
         from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient, ModelFailed
 
-        with ModelClient(self.upstream, self.model, workspace) as model:
+        with ModelClient(self.upstream, self.model, workspace, self.sampling) as model:
             try:
                 end = turn(lambda judge: self._search(workspace, judge, model, stop), endpoint, stop)
             except AllowanceSpent as error:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from evopolicygym.agents.base import About, Model, refuse_effort
 from evopolicygym.agents.kit.judge_client import JudgeClient
-from evopolicygym.agents.kit.model_options import MODEL_OPTIONS, limits_of, upstream_of
+from evopolicygym.agents.kit.model_options import MODEL_OPTIONS, describe_model, limits_of, upstream_of
 from evopolicygym.agents.kit.program import Launch, ProgramEnd, ask_version, exit_message, run_program, server_failure
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, JudgeEndpoint, Turn, Workspace
@@ -269,6 +269,10 @@ class CommandLineAgent:
     def tool_version(self, isolation: str) -> str:
         """Return the version that the tool tells in its sandbox; empty where it tells none."""
         return ask_version(self._tool.version_command(self._program), isolation, self._limits)
+
+    def model_details(self) -> Mapping[str, str]:
+        """Return what the server tells of the model."""
+        return describe_model(self._upstream, {})
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag) -> Turn:
         """Call the tool once, continuing the conversation of the last call if there was one."""

@@ -20,6 +20,7 @@ COMPARED: Mapping[str, str] = {
     "task_fingerprint": "fingerprint, in the environment's spec",
     "protocol_version": "protocol version",
     "agent_version": "version of the agent's tool",
+    "model_details": "the model as its server tells it, or its sampling",
     "limits": "limits of the agent",
     **{
         option.record_field or option.name: option.comparability_label
@@ -29,13 +30,13 @@ COMPARED: Mapping[str, str] = {
 }
 """The properties that runs on a task must share, with their labels; options declare the last ones."""
 OPTIONS = {option.name: option for option in FURTHER}
-BY_NAME = frozenset({"versions", "simulator_code"})
+BY_NAME = frozenset({"versions", "simulator_code", "model_details"})
 """Properties that map names to texts."""
 HASHES = frozenset({"commitment", "task_fingerprint"})
 """Properties that are shown by their first characters."""
-UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish", "agent_version"})
+UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish", "agent_version", "model_details"})
 """Properties that a run may leave open; an open property is not a difference."""
-WITHIN_ENTRIES = frozenset({"agent_version", "limits"})
+WITHIN_ENTRIES = frozenset({"agent_version", "model_details", "limits"})
 """Properties that only the repeats of an entry must share: those of different agents differ anyway."""
 OF_ENTRIES = WITHIN_ENTRIES | frozenset(
     option.record_field or option.name
@@ -208,7 +209,10 @@ def _words(name: str, group: Sequence[RunRow], runs: Sequence[RunRow]) -> str:
     if name in WITHIN_ENTRIES:
         found = [(value, run) for value, run in found if _differs_within(run.agent, name, runs)] or found
     if name in BY_NAME and found:
-        return _shown(name, found[0][0], _distinct([run for run in runs if run.task == found[0][1].task], name))
+        value, first = found[0]
+        others = [run for run in runs if run.task == first.task]
+        others = [run for run in others if run.agent == first.agent] if name in WITHIN_ENTRIES else others
+        return _shown(name, value, _distinct(others, name))
     shown = _shown(name, found[0][0], found) if found else ""
     return f"{name.replace('_', ' ')} {shown}" if shown else f"no {name.replace('_', ' ')}"
 
@@ -277,7 +281,12 @@ def label_runs(runs: Sequence[RunRow], by: Sequence[str]) -> list[RunRow]:
     experiments = _experiments_shown(experiment_names)
 
     def describe(run: RunRow, name: str) -> str:
-        return f"{name} {experiments[run.experiment_id or ''] if name == 'experiment' else property_of(run, name)}"
+        if name == "experiment":
+            return f"{name} {experiments[run.experiment_id or '']}"
+        value = property_of(run, name)
+        return (
+            f"{name} {' '.join(f'{key} {text}' for key, text in value.items()) if name in BY_NAME and value else value}"
+        )
 
     return [replace(run, agent=", ".join([run.agent, *(describe(run, name) for name in by)])) for run in runs]
 

@@ -32,6 +32,8 @@ LOOK_S = 0.1
 MOST_BYTES = 32 << 20
 TRANSCRIPT_BYTES = 64 << 20
 """Maximum size of a transcript."""
+MOST_CHARACTERS_A_TOKEN = 10
+"""More characters for each token than any text of a harness has: about four are usual."""
 OK = 200
 Pause = Callable[[float], None]
 """Waits for a number of seconds; raises an exception if the turn should end."""
@@ -67,13 +69,17 @@ class _Failed(EvoPolicyGymError):
 class ModelClient:
     """Sends requests to one model through a model proxy of its own."""
 
-    def __init__(self, upstream: ModelUpstream, model: str, workspace: Workspace) -> None:
-        """Open the proxy with the price and the limits of a turn."""
-        self._upstream, self._model = upstream, model
+    def __init__(
+        self, upstream: ModelUpstream, model: str, workspace: Workspace, sampling: Mapping[str, float]
+    ) -> None:
+        """Open the proxy with the price and the limits of a turn; ``sampling`` is a part of every request."""
+        self._upstream, self._model, self._sampling = upstream, model, sampling
         self._proxy = ModelProxy(upstream.within(workspace), workspace.model_log, workspace.report, warns=False)
         self._address = self._proxy.serve(socket.create_server(("127.0.0.1", 0)))
         self.has_answered = False
         """Whether the model has answered at least once."""
+        self.findings: dict[str, str] = {}
+        """``prompt_cut`` if the server read less of a request than it was sent."""
 
     def __enter__(self) -> Self:
         return self
@@ -98,13 +104,17 @@ class ModelClient:
 
         Raises ``ModelFailed``, ``ConversationTooLong``, ``AllowanceSpent``, and whatever ``pause`` raises.
         """
-        body = json.dumps(conversation.body(self._model)).encode()
+        document = {**conversation.body(self._model), **self._sampling}
+        body, used = json.dumps(document).encode(), self._proxy.usage().input
         deadline, before = 0.0, ""
         for attempt in range(TRIES):
             try:
-                return self._attempt(conversation, body, pause)
+                answer = self._attempt(conversation, body, pause)
             except _Failed as error:
                 trouble, wait_s = error.trouble, error.pause_s or min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
+            else:
+                self._compare_prompt(document, self._proxy.usage().input - used)
+                return answer
             said = trouble.sentence(self._upstream.prefix)
             if trouble.fault is ServerFault.CONTEXT:
                 raise ConversationTooLong(said)
@@ -117,6 +127,23 @@ class ModelClient:
             before = said
             _wait(wait_s, pause)
         raise AssertionError("unreachable")
+
+    def _compare_prompt(self, document: Mapping[str, Any], read: int) -> None:
+        """Warn once if a server counted fewer tokens than a request must have had; some cut long ones silently.
+
+        Only what the harness said counts, since servers may leave out earlier reasoning of the model.
+        """
+        said = [message["content"] for message in document["messages"] if message["role"] != "assistant"]
+        sent = sum(len(text) for text in said if isinstance(text, str))
+        if self.findings or not 0 < read * MOST_CHARACTERS_A_TOKEN < sent:
+            return
+        self.findings["prompt_cut"] = f"the model server read {read} tokens of {sent} characters"
+        LOG.warning(
+            "The model server read %d tokens of a request of %d characters: it cuts what exceeds its context. "
+            "Serve the model with a larger one.",
+            read,
+            sent,
+        )
 
     def _attempt(self, conversation: Conversation, body: bytes, pause: Pause) -> Answer:
         try:

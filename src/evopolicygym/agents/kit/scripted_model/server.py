@@ -17,6 +17,8 @@ from typing import Any, Self
 Json = dict[str, Any]
 INPUT, CACHED, OUTPUT, REASONING = 1000, 400, 50, 10
 """Tokens that every generation reports."""
+ABOUT_ITSELF = frozenset({"/props", "/version", "/api/tags", "/api/show", "/api/version"})
+"""Paths at which some local servers tell what they run; 404 unless a page is given."""
 DEADLINE_S = 60.0
 """Maximum time for which the server hangs."""
 
@@ -192,6 +194,8 @@ class ScriptedModel:
         """Called with a path, a body and a reply; yields the bytes to send."""
         self.asked: list[ReceivedRequest] = []
         """The requests so far."""
+        self.pages: dict[str, Json] = {}
+        """What it tells of itself, by path, as local servers do; requests for these take no reply."""
         self.replies: list[Reply] = []
         """Replies to the next requests; later requests get a default one."""
         self.released = threading.Event()
@@ -238,11 +242,31 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self._answer({})
+        if self._is_about_itself:
+            self._send_page()
+        else:
+            self._answer({})
 
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length") or 0)
-        self._answer(json.loads(self.rfile.read(length) or b"{}"))
+        body = json.loads(self.rfile.read(length) or b"{}")
+        if self._is_about_itself:
+            self._send_page()
+        else:
+            self._answer(body)
+
+    @property
+    def _is_about_itself(self) -> bool:
+        return self.path in self._model.pages or self.path in ABOUT_ITSELF
+
+    def _send_page(self) -> None:
+        page = self._model.pages.get(self.path)
+        data = json.dumps(page or {}).encode()
+        self.send_response(HTTPStatus.NOT_FOUND if page is None else HTTPStatus.OK)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
     @property
     def _model(self) -> ScriptedModel:
