@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from evopolicygym.core.text import version_line
 from evopolicygym.model_proxy.formats import credential_header
@@ -35,8 +36,11 @@ def read_server_details(upstream: ModelUpstream, model: str) -> dict[str, str]:
     """Return what a server tells of a model, as far as it does.
 
     The names are ``server``, ``name``, ``file``, ``digest``, ``quantization``, ``context``, ``parameters`` and
-    ``build``. It is empty for an unknown kind of server, and for one that doesn't answer in time.
+    ``build``. It is empty for an unknown kind of server, for one that doesn't answer in time, and for one that is
+    addressed by https, as hosted services are: they are sent nothing, and no key, that an agent didn't ask for.
     """
+    if urlsplit(upstream.base_url).scheme != "http":
+        return {}
     with _Client(upstream) as client:
         found = _llama_cpp(client) or _ollama(client, model) or _vllm(client, model)
     texts = {name: version_line(str(value)) for name, value in found.items() if value not in {None, ""}}
