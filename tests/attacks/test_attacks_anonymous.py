@@ -9,7 +9,7 @@ import pytest
 
 import evopolicygym
 from enclosed import needs_bubblewrap
-from evopolicygym.api.play import RunInterrupted
+from evopolicygym.api.play.run import RunInterrupted
 from evopolicygym.core.run import RunState
 from players import GOOD
 

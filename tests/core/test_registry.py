@@ -30,7 +30,7 @@ def test_a_name_is_loaded() -> None:
 
 def test_an_unknown_name_is_answered_with_the_known() -> None:
     """Who asks for what is not there is told what is near, and what there is."""
-    with pytest.raises(UnknownName, match=r"'scor'.*'score'.*agent, cases, causes, decoding"):
+    with pytest.raises(UnknownName, match=r"'scor'.*'score'.*agent, beneath, cases, causes"):
         ROOM.load("scor")
 
 
