@@ -35,8 +35,9 @@ EXCLUDED = {
 
 def planned_of(run: RunRow) -> PlannedUse:
     """Return what was known of a run before it was played."""
-    sizes = run.budget, run.validation_cases, len(run.held_out_returns)
-    return PlannedUse(run.task, run.agent_kind, run.model, run.effort, *sizes, asks_model=run.agent_kind == OUTSIDE)
+    agent = run.agent_kind, run.model or "", run.effort or ""
+    sizes = run.budget, run.validation_cases or 0, len(run.held_out_returns)
+    return PlannedUse(run.task, *agent, *sizes, asks_model=run.agent_kind == OUTSIDE)
 
 
 def basis_of(run: RunRow, other: RunRow) -> Basis | None:
