@@ -45,7 +45,7 @@ def main() -> None:
             "run": (f"#/run/{one}", ".submissions", WIDTH, "light"),
             "episode": (f"#/episode/{one}/held_out-0", "canvas", WIDTH, "light"),
             "compare": (f"#/compare/{one}/{two}", "main svg", WIDTH, "light"),
-            "entry": (f"#/entry/{quote(best.agent or best.agent_kind)}", "main svg", WIDTH, "light"),
+            "entry": (f"#/entry/{quote(best.agent)}", "main svg", WIDTH, "light"),
             "run_dark_phone": (f"#/run/{one}", ".submissions", PHONE, "dark"),
         }
         running = started.chromium.launch(executable_path=browser_path(), args=list(ARGUMENTS))

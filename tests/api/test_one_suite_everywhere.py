@@ -98,6 +98,7 @@ def test_a_run_that_crashed_is_marked(runs: Path, ranked: Mapping[str, Mapping[s
         {"crash": 1}
     ]
     assert (exported.agent, exported.ended_by, exported.limits) == ("=faulty", "crash", "none")
+    assert [note for group in board.groups for note in group.notes if "=faulty (1 by crash)" in note]
 
 
 def test_what_ended_each_run(runs: Path) -> None:

@@ -57,13 +57,13 @@ def count_early(runs: Iterable[RunRow]) -> Counter[str]:
 
 def early_notes(runs: Iterable[RunRow]) -> list[str]:
     """Return a note on runs that ended with episodes unspent, by entry and by what ended them; empty without any."""
-    by_label: dict[str, list[RunRow]] = {}
+    by_entry: dict[str, list[RunRow]] = {}
     for run in runs:
-        by_label.setdefault(run.agent_kind, []).append(run)
-    found = {label: counts for label, each in by_label.items() if (counts := count_early(each))}
+        by_entry.setdefault(run.agent, []).append(run)
+    found = {entry: counts for entry, played in by_entry.items() if (counts := count_early(played))}
     if not found:
         return []
-    texts = (f"{label} ({', '.join(f'{n} by {why}' for why, n in counts.items())})" for label, counts in found.items())
+    texts = (f"{entry} ({', '.join(f'{n} by {why}' for why, n in counts.items())})" for entry, counts in found.items())
     return [f"Runs that ended with episodes unspent: {'; '.join(texts)}."]
 
 

@@ -263,8 +263,8 @@ UNITS = {"cost": "USD"}
 
 def reached(name: str, amount: float) -> str:
     """Return the message for a limit that is reached."""
-    shown = f"{amount:,.2f} USD" if name == "cost" else f"{amount:,.15g} {name}"
-    return f"the limit of {shown} is reached"
+    shown = f"{amount:,.2f}" if name == "cost" else f"{amount:,.15g}"
+    return f"the limit of {shown} {UNITS.get(name, name)} is reached"
 
 
 def limit_reached(message: str) -> str:

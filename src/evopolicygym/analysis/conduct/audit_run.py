@@ -317,7 +317,7 @@ def conduct_counts(entry: Entry, found: Mapping[Path, tuple[str, Conduct]]) -> d
 
     None if none of its runs was looked at: what was not audited is not clean.
     """
-    conducts = [found[run.root][1] for run in entry.runs if run.root in found]
+    conducts = _conducts(entry, found)
     if not conducts:
         return None
     audited = sum(conduct.is_audited for conduct in conducts)
@@ -325,13 +325,18 @@ def conduct_counts(entry: Entry, found: Mapping[Path, tuple[str, Conduct]]) -> d
     return {"audited": audited, "unread": len(conducts) - audited, **counts}
 
 
+def _conducts(entry: Entry, found: Mapping[Path, tuple[str, Conduct]]) -> list[Conduct]:
+    """Return what was found of those runs of an entry that were looked at."""
+    return [found[run.root][1] for run in entry.runs if run.root in found]
+
+
 def serious_column(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> Table:
     """Return the number of serious findings of each entry, to stand beside the ranks; empty where nothing was read."""
     rows = []
     for standing in board.standings:
         counts = conduct_counts(standing.entry, found)
-        known = counts and (counts["audited"] or counts[Grade.SERIOUS])
-        rows.append((standing.entry.shown, counts[Grade.SERIOUS] if counts and known else None))
+        was_read = counts is not None and (counts["audited"] or counts[Grade.SERIOUS])
+        rows.append((standing.entry.shown, counts[Grade.SERIOUS] if counts and was_read else None))
     columns = Column("entry", "entry", is_text=True), Column("serious_findings", "serious findings")
     return Table("", columns, tuple(rows))
 
@@ -340,7 +345,7 @@ def conduct_notes(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]])
     """Return notes for a ranking: which entries have serious findings, and of which runs nothing could be read."""
     serious, unread = list[str](), list[str]()
     for standing in board.standings:
-        conducts = [found[run.root][1] for run in standing.entry.runs if run.root in found]
+        conducts = _conducts(standing.entry, found)
         counts = [count for conduct in conducts if (count := conduct.counts[Grade.SERIOUS])]
         missing = sum(not conduct.is_audited for conduct in conducts)
         if counts:

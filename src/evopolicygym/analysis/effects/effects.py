@@ -76,9 +76,8 @@ def knobs_that_differ(runs: Sequence[RunRow], requested: Sequence[str] = ()) -> 
 
 def refuse_other_differences(runs: Sequence[RunRow], knobs: Iterable[str]) -> None:
     """Raise ``UsageError`` if runs on a task differ in more than the knobs."""
-    by = {OF_TASK[name] for name in knobs if name in OF_TASK} | {
-        "limits"
-    }  # pairs are of one allowance, or differ by it
+    # Pairs are of one allowance, or differ by it.
+    by = {"limits", *(OF_TASK[name] for name in knobs if name in OF_TASK)}
     if found := differences(runs, by):
         listed = "\n- ".join(found.values())
         also = [name for name, recorded in OF_TASK.items() if recorded in found]

@@ -37,7 +37,6 @@ from evopolicygym.analysis.ranking.task_scale import BEST, KNOWN, ranked_among, 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import mean, rank, rank_scores
 from evopolicygym.core.task import TaskKind
-from evopolicygym.records.rows import RunRow
 
 UNIT = (0.0, 1.0)
 ONE_CASE = "Scores over a single held-out case have no standard error and no interval."
@@ -137,14 +136,9 @@ class Standing:
         """Dollars of one pass over its tasks; None also where its runs were played at different prices."""
         means = [mean_cost(score.cell.runs) for score in self.tasks.values()]
         known = [money for money in means if money is not None]
-        if not means or len(known) < len(means) or has_several_prices(self.runs):
+        if not means or len(known) < len(means) or has_several_prices(self.entry.runs):
             return None
         return Money(math.fsum(money.value for money in known), any(money.is_lower_bound for money in known))
-
-    @property
-    def runs(self) -> list[RunRow]:
-        """The runs behind its scores."""
-        return [run for score in self.tasks.values() for run in score.cell.runs]
 
     @property
     def wall_s(self) -> float | None:
@@ -214,7 +208,7 @@ class _LeaderboardBuilder:
         )
         standings = tuple(self._compare_to_noise(list(self._assign_tiers(ordered))))
         notes = (*self._table.notes, *self._notes(complete), *self._tier_notes(standings), *noise_notes(standings))
-        of_prices = price_notes((standing.entry.label, standing.runs) for standing in standings)
+        of_prices = price_notes((standing.entry.label, standing.entry.runs) for standing in standings)
         return Leaderboard(self._table.tasks, standings, (*notes, *of_prices))
 
     def _compare_to_noise(self, standings: Sequence[Standing]) -> Iterable[Standing]:

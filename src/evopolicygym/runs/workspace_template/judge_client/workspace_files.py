@@ -106,7 +106,10 @@ def _parts(name: str) -> list:
 
 
 def _remove(name: str, at: int) -> None:
-    """Remove what has a name, a directory with all it holds, if there is anything."""
+    """Remove what has a name, a directory with all it holds, if there is anything.
+
+    The package has its own (``core/beneath.py``): this client must run where only the standard library is installed.
+    """
     try:
         os.unlink(name, dir_fd=at)
     except FileNotFoundError:
