@@ -29,19 +29,18 @@ def compare_bundle(
         why = f"The runs are of two tasks, {one['task']} and {other['task']}: their returns have nothing in common."
     elif results[0] is None or results[1] is None:
         why = "A run is not finished yet; its held-out returns are known once it is."
-    found = {"runs": [dict(one), dict(other)], "why": why, "difference": None, "pairs": [], "notes": []}
-    found["command"] = ""
-    if why or results[0] is None or results[1] is None:
+    found = {"runs": [dict(one), dict(other)], "why": why, "command": "", "difference": None, "pairs": [], "notes": []}
+    first, second = results
+    if why or first is None or second is None:
         return found
-    table = score_table([relabelled(results[0], FIRST), relabelled(results[1], SECOND)], (), TableFilter(mix=True))
+    table = score_table([relabelled(first, FIRST), relabelled(second, SECOND)], (), TableFilter(mix=True))
     try:
         pair = pairing(table, FIRST, SECOND)
     except UsageError as error:
         return {**found, "why": str(error)}
     task = pair.tasks[0]
-    returns = [result.held_out_returns for result in results if result is not None]
-    is_mixed = bool(differences([result for result in results if result is not None], ()))
-    mixed = ["--allow-incomparable"] if is_mixed else []
+    returns = first.held_out_returns, second.held_out_returns
+    mixed = ["--allow-incomparable"] if differences([first, second], ()) else []
     return {
         **found,
         "command": " ".join(["evopolicygym compare", *map(shell_word, places), *mixed]),
