@@ -287,8 +287,10 @@ def _cost(planned: PlannedUse, run: RunRow) -> float | None:
     Where no proxy counts tokens and no price is known, the agent's own tool may have told what the same model cost.
     """
     if planned.price is None:
-        told = not planned.is_metered and planned.is_by_agent_of(run) and run.price is None
-        return run.cost_usd * planned.budget / run.spent if told and run.cost_usd is not None and run.spent else None
+        is_by_tool = not planned.is_metered and planned.is_by_agent_of(run) and run.price is None
+        if not is_by_tool or run.cost_usd is None or not run.spent:
+            return None
+        return run.cost_usd * planned.budget / run.spent
     if run.token_counts is None or not run.spent:
         return None
     return planned.price.cost_of_requests(run.token_counts, run.requests or 1) * planned.budget / run.spent

@@ -284,9 +284,9 @@ def label_runs(runs: Sequence[RunRow], by: Sequence[str]) -> list[RunRow]:
         if name == "experiment":
             return f"{name} {experiments[run.experiment_id or '']}"
         value = property_of(run, name)
-        return (
-            f"{name} {' '.join(f'{key} {text}' for key, text in value.items()) if name in BY_NAME and value else value}"
-        )
+        if name in BY_NAME and value:
+            value = " ".join(f"{key} {text}" for key, text in value.items())
+        return f"{name} {value}"
 
     return [replace(run, agent=", ".join([run.agent, *(describe(run, name) for name in by)])) for run in runs]
 
