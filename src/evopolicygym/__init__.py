@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from evopolicygym import errors
     from evopolicygym.agents.kit.evaluator import Evaluator
     from evopolicygym.agents.kit.session import Feedback, Session
+    from evopolicygym.analysis.run_tables import load_runs
     from evopolicygym.api.play.checks import check_agent, check_environment, check_executor, check_sandbox
     from evopolicygym.api.play.estimate import estimate
     from evopolicygym.api.play.listing import list_agents, list_environments, load_bare_environment, load_environment
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from evopolicygym.api.read.results import compare, effects, headroom, leaderboard
     from evopolicygym.api.read.run import Run, load_run
     from evopolicygym.api.read.verify import verify
-    from evopolicygym.records.rows import EpisodeRow, SubmissionRow
-    from evopolicygym.records.tables import load_runs
+    from evopolicygym.records.rows import EditRow, EpisodeRow, SubmissionRow
 
 _MODULES = {
+    "EditRow": "records.rows",
     "EpisodeRow": "records.rows",
     "Evaluator": "agents.kit.evaluator",
     "Feedback": "agents.kit.session",
@@ -59,7 +60,7 @@ _MODULES = {
     "load_bare_environment": "api.play.listing",
     "load_environment": "api.play.listing",
     "load_run": "api.read.run",
-    "load_runs": "records.tables",
+    "load_runs": "analysis.run_tables",
     "post_hoc": "api.play.replay",
     "power": "api.read.power",
     "resume": "api.play.run",
@@ -71,6 +72,7 @@ _MODULES = {
 }
 """Where each public name is defined: its module is loaded when the name is first used."""
 __all__ = [
+    "EditRow",
     "EpisodeRow",
     "Evaluator",
     "Feedback",

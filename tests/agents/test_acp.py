@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 
@@ -129,8 +130,38 @@ for line in sys.stdin:
     code = acp_client.main(["go on", "begin", "lost", sys.executable, str(file)])
     told = [json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith("{")]
 
-    assert (code, told[0]) == (0, {"type": "session", "id": "s", "loads": True})
-    assert told[1]["reason"] == [{"type": "text", "text": "begin\n\ngo on"}]
+    session, prompt, stop = told
+    assert code == 0
+    assert [session[name] for name in ("type", "id", "loads")] == ["session", "s", True]
+    assert [prompt[name] for name in ("type", "text")] == ["prompt", "begin\n\ngo on"]
+    assert stop["reason"] == [{"type": "text", "text": "begin\n\ngo on"}]
+
+
+def test_what_the_model_thought_is_told(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A thought comes whole, before what the model said and did after it, each with its time."""
+    file = tmp_path / "tool.py"
+    script = """
+def update(name, **fields):
+    print(json.dumps({"method": "session/update", "params": {"update": {"sessionUpdate": name, **fields}}}), flush=True)
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "session/prompt":
+        for text in ("Bal", "ance."):
+            update("agent_thought_chunk", content={"type": "text", "text": text})
+        update("tool_call", toolCallId="c", title="ls", kind="execute")
+        update("agent_message_chunk", content={"type": "text", "text": "Done."})
+    answer = {**READY, "session/new": SESSION}.get(asked["method"], [{"result": {"stopReason": "end_turn"}}])[0]
+    print(json.dumps({"id": asked["id"], **answer}), flush=True)
+"""
+    file.write_text(TALKS + script, encoding="utf-8")
+    code = acp_client.main(["go on", "", "", sys.executable, str(file)])
+    told = [json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith("{")]
+
+    assert code == 0
+    assert [event["type"] for event in told] == ["session", "prompt", "thought", "update", "message", "stop"]
+    assert [event["text"] for event in told if "text" in event] == ["go on", "Balance.", "Done."]
+    assert all(datetime.fromisoformat(event["time"]).tzinfo for event in told)
 
 
 def test_a_request_that_is_not_offered_is_refused(run: OpenRun, model: ScriptedModel, tmp_path: Path) -> None:

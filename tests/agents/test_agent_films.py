@@ -17,11 +17,11 @@ from evopolicygym.core.errors import EnvironmentFault, MissingExtra, StorageErro
 from evopolicygym.core.film import NoFilm
 from evopolicygym.core.task import FeedbackProfile
 from evopolicygym.judge import films
-from evopolicygym.judge.task_text import info, task_text
 from evopolicygym.records import verify
 from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.task_text import info, task_text
 from evopolicygym.rollout.films.encoding import COLUMNS, DOT, GLYPHS, TILES, ContactSheet
 from evopolicygym.rollout.films.filming import camera_variables
 from evopolicygym.runs import turns, workspace

@@ -74,7 +74,13 @@ def test_edits(record: RunRecord) -> None:
     """Each submission is compared to its parent, and two cases are too few to tell whether an edit paid."""
     found = edits.measure(record)
 
-    assert [one.edit for one in found.submissions] == ["structural", "parametric", "structural", "structural", "revert"]
+    assert [one.edit_kind for one in found.submissions] == [
+        "structural",
+        "parametric",
+        "structural",
+        "structural",
+        "revert",
+    ]
     assert [one.parent for one in found.submissions] == [-1, 0, 1, 1, 0]
     assert [one.is_hit for one in found.submissions] == [None, None, False, None, None]
     assert [one.topology for one in found.submissions] == [0, 0, 1, 2, 0]
@@ -119,10 +125,9 @@ def test_what_an_agent_declares(tmp_path: Path) -> None:
     last = found.submissions[4]
 
     assert [one.parent for one in found.submissions] == [-1, -1, 1, 1, 3]
-    assert (found.submissions[1].edit, last.edit, last.is_declared) == ("structural", "revert", True)
+    assert (found.submissions[1].edit_kind, last.edit_kind, last.is_declared) == ("structural", "revert", True)
     assert (last.hypothesis, last.settings) == ("faster", {"gain": 2.0})
-    assert last.gain is not None
-    assert last.gain.mean == -4.0
+    assert last.paired_gain == -4.0
     assert edits.table(found).columns[-1].heading == "hypothesis"
     assert edits.table(found).rows[4][-1] == "faster"
 
@@ -139,7 +144,7 @@ def test_a_record_without_its_checkpoints_is_diagnosed(tmp_path: Path) -> None:
     """Where checkpoints were left behind, what hangs on them is not known, and nothing else suffers."""
     record = recorded(tmp_path / "run", known_run(), {})
 
-    assert {one.edit for one in edits.measure(record).submissions} == {None}
+    assert {one.edit_kind for one in edits.measure(record).submissions} == {None}
     assert code.measure(record).selected is None
 
 

@@ -7,8 +7,8 @@ import pytest
 from evolutions import EVOLUTION, SMALL, evolved
 from evopolicygym.analysis.diagnostics import edits
 from evopolicygym.analysis.diagnostics.edits import Edits, Hits
-from evopolicygym.analysis.lineage.lineage import Descent
 from evopolicygym.core.submission import STARTER
+from evopolicygym.records.rows import Edit
 from whole_runs import state_kept_in
 
 
@@ -21,14 +21,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Edits:
 
 
 @pytest.fixture(scope="module")
-def by_name(found: Edits) -> dict[str, Descent]:
+def by_name(found: Edits) -> dict[str, Edit]:
     """Return its submissions by their names."""
     return dict(zip([name for name, _ in EVOLUTION], found.submissions, strict=True))
 
 
-def test_every_edit_is_what_it_was(by_name: dict[str, Descent]) -> None:
+def test_every_edit_is_what_it_was(by_name: dict[str, Edit]) -> None:
     """Each submission has the kind that its script gave it, against the parent that it was made of."""
-    assert {name: (one.parent, one.edit) for name, one in by_name.items()} == {
+    assert {name: (one.parent, one.edit_kind) for name, one in by_name.items()} == {
         "idle": (STARTER, "structural"),
         "leaning": (0, "structural"),
         "falling": (1, "structural"),
@@ -43,7 +43,7 @@ def test_every_edit_is_what_it_was(by_name: dict[str, Descent]) -> None:
     }
 
 
-def test_every_edit_counts_as_what_it_was(found: Edits, by_name: dict[str, Descent]) -> None:
+def test_every_edit_counts_as_what_it_was(found: Edits, by_name: dict[str, Edit]) -> None:
     """Real gains are hits, what mends counts for the edit that it mends, and what goes back or mixes isn't counted."""
     assert {name: one.is_hit for name, one in by_name.items()} == {
         "idle": None,
@@ -63,17 +63,16 @@ def test_every_edit_counts_as_what_it_was(found: Edits, by_name: dict[str, Desce
     assert found.mixtures == 1
 
 
-def test_an_edit_is_worth_what_its_repair_is(by_name: dict[str, Descent]) -> None:
+def test_an_edit_is_worth_what_its_repair_is(by_name: dict[str, Edit]) -> None:
     """The missing parenthesis and its repair are one edit, whose gain is the repaired policy's."""
     broken, repaired = by_name["unclosed"], by_name["closed"]
 
     assert (broken.mended_by, broken.validation_mean) == (6, None)
-    assert broken.gain == repaired.gain
-    assert broken.gain is not None
-    assert broken.gain.mean == pytest.approx(15, abs=3)
+    assert broken.paired_gain == repaired.paired_gain
+    assert broken.paired_gain == pytest.approx(15, abs=3)
 
 
-def test_a_mixture_is_seen(by_name: dict[str, Descent]) -> None:
+def test_a_mixture_is_seen(by_name: dict[str, Edit]) -> None:
     """Two policies told by the episode's number are no edit of which it is asked whether it paid."""
     assert by_name["mixed"].acts_by_episode
     assert by_name["mixed"].validation_mean < by_name["closed"].validation_mean
@@ -93,6 +92,7 @@ def test_two_steps_over_sixteen_cases_are_no_hit(tmp_path: Path) -> None:
     found = edits.measure(evolved(tmp_path / "runs", SMALL))
     small = found.submissions[1]
 
-    assert small.gain is not None
-    assert small.gain.mean * small.gain.cases == pytest.approx(2)
+    assert small.paired_gain is not None
+    assert small.paired_cases is not None
+    assert small.paired_gain * small.paired_cases == pytest.approx(2)
     assert (found.paper[1].is_hit, small.is_hit) == (True, False)

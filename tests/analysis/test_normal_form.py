@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from bundles import Files, Pair, labelled_pairs, lay_out
-from evopolicygym.analysis.lineage.edits import EditKind, change
+from evopolicygym.analysis.lineage.edits import change
 from evopolicygym.analysis.lineage.program import PolicyProgram, read_program, starter
+from evopolicygym.core.submission import EditKind
 from hostile_files import DEEP_FILES
 from places import ROOT
 

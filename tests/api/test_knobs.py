@@ -17,8 +17,8 @@ from evopolicygym.core.interface import draw_interface
 from evopolicygym.core.options import KNOBS, RUN_OPTIONS, Option, Spelling, format_setting, get_setting
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import Limits
-from evopolicygym.judge import task_text
 from evopolicygym.judge.feedback import visible
+from evopolicygym.records import task_text
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rows import RunRow

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.analysis.run_tables import load_runs
 from evopolicygym.core.event import EpisodePlayed
 from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.task import Success, SuccessRule
@@ -12,7 +13,6 @@ from evopolicygym.environments.environment import Environment
 from evopolicygym.records import checked
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import success_rate
-from evopolicygym.records.tables import load_runs
 from evopolicygym.records.verify import findings
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.specs import catalog

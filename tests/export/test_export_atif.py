@@ -142,6 +142,53 @@ def test_an_optimiser_becomes_a_trajectory(tmp_path: Path) -> None:
     assert json.loads(answered["observation"]["results"][0]["content"])["returns"] == [1.0, 2.0]
 
 
+def test_a_tool_of_the_protocol_is_told_whole(tmp_path: Path) -> None:
+    """Its client tells the prompt, the thoughts and the times, which the conversation has then."""
+    update = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "ls", "kind": "execute", "status": "completed"}
+    lines = [
+        {"type": "session", "id": "s", "loads": True},
+        {"type": "prompt", "text": "Improve it."},
+        {"type": "thought", "text": "It leans."},
+        {"type": "message", "text": "I look."},
+        {"type": "update", "update": update},
+    ]
+    text = "".join(json.dumps({"time": "2026-11-23T12:00:00.000+00:00", **line}) + "\n" for line in lines)
+    _, found = exported(run_of(tmp_path, "acp", text.encode()), tmp_path)
+    asked, answered = found["steps"]
+
+    assert (asked["source"], asked["message"]) == ("user", "Improve it.")
+    assert (answered["reasoning_content"], answered["message"]) == ("It leans.", "I look.")
+    assert [call["arguments"] for call in answered["tool_calls"]] == [{"command": "ls"}]
+    assert {step["timestamp"] for step in found["steps"]} == {"2026-11-23T12:00:00+00:00"}
+
+
+def test_submissions_have_their_steps(tmp_path: Path) -> None:
+    """A trajectory says which steps led to each submission."""
+    root = run_of(tmp_path, "codex", (TRANSCRIPTS / "codex.log").read_bytes())
+    _, found = exported(root, tmp_path)
+    (submission,) = found["extra"]["evopolicygym"]["submissions"]
+    last = found["steps"][submission["last_step"] - 1]
+
+    assert submission["first_step"] == 1
+    assert "submission 0: ok" in last["observation"]["results"][-1]["content"]
+
+
+@pytest.mark.parametrize("agent", sorted(set(TOLD) - {"acp"}))  # whose transcript is of an older client
+def test_the_page_says_what_is_left_out(agent: str, tmp_path: Path) -> None:
+    """docs/use/data.md names what a tool's trajectory lacks, and nothing that it has."""
+    _, found = exported(run_of(tmp_path, agent, (TRANSCRIPTS / f"{agent}.log").read_bytes()), tmp_path)
+    page = (ROOT / "docs" / "use" / "data.md").read_text(encoding="utf-8")
+    (left_out,) = (line.split("|")[3] for line in page.splitlines() if line.startswith("| ") and f"`{agent}`" in line)
+    acting = [step for step in found["steps"] if step["source"] == "agent"]
+    lacks = {
+        "times": not all("timestamp" in step for step in acting),
+        "tokens of a step": not all("completion_tokens" in step.get("metrics", {}) for step in acting),
+        "its own prompts": not any(step["source"] == "user" for step in found["steps"]),
+    }
+
+    assert {what for what, is_lacking in lacks.items() if is_lacking} == {what for what in lacks if what in left_out}
+
+
 def test_every_agent_has_a_reader_or_a_reason() -> None:
     """Of each agent that ships it is said how its transcript is read, or why it isn't."""
     assert READERS.keys() | UNREADABLE.keys() >= set(AGENTS.names())

@@ -1,12 +1,14 @@
 """Files of the tables: other programs read back what the record holds, and nothing is overwritten unasked."""
 
 import csv
+import io
 import json
 import math
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,16 @@ import pandas as pd
 import pytest
 from pyarrow import parquet
 
+from evopolicygym.analysis.run_tables import Runs, load_runs
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import MissingExtra, RecordError, UnknownName, UsageError
 from evopolicygym.core.text import printable
 from evopolicygym.export.exporters import EXPORTERS, export
 from evopolicygym.records.rows import STEPS, TABLES, ColumnSchema, ValueKind, columns
-from evopolicygym.records.tables import Runs, load_runs
 from exported import fields, film, recorded, small_run
-from fakes import opening, submitted
+from fakes import opening, submitted, whole_run
 from made_up import opened
+from shell import Shell
 from simulators import spec
 from whole_runs import Told, state_kept_in
 
@@ -70,7 +73,8 @@ def parquet_files(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows(loaded: Runs, table: str) -> list[dict[str, Any]]:
     """Return a table's rows as plain values that can be compared, NaN included."""
-    found = list(loaded.steps()) if table == STEPS else getattr(loaded, table)
+    found = getattr(loaded, table)
+    found = list(found()) if callable(found) else found
     return [{name: plain(value) for name, value in fields(row).items()} for row in found]
 
 
@@ -128,13 +132,26 @@ def test_pandas_reads_parquet(loaded: Runs, parquet_files: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_datasets_reads_parquet(loaded: Runs, parquet_files: Path, tmp_path: Path) -> None:
-    """Hugging Face's ``datasets`` streams the steps."""
+@pytest.mark.parametrize("name", ["parquet", "jsonl"])
+def test_datasets_reads_tables(loaded: Runs, runs: Path, tmp_path: Path, name: str) -> None:
+    """Hugging Face's ``datasets`` reads each table, with the columns and types that are declared."""
     datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
-    files = str(parquet_files / "steps.parquet")
-    found = datasets.load_dataset("parquet", data_files=files, split="train", streaming=True, cache_dir=str(tmp_path))
+    out, cache = tmp_path / name, str(tmp_path / "cache")
+    export(name, opened(runs), out)
+    types = {ValueKind.INTEGER: "int64", ValueKind.NUMBER: "float64", ValueKind.BOOLEAN: "bool"}
+    for table in TABLES:
+        declared = columns(TABLES[table])
+        if name == "parquet":
+            file = str(out / f"{table}.parquet")
+            found = datasets.load_dataset("parquet", data_files=file, split="train", cache_dir=cache)
+        else:
+            found = datasets.load_dataset(str(out), table, split="train", cache_dir=cache)
 
-    assert [row["reward"] for row in rows(loaded, STEPS)] == [row["reward"].hex() for row in found]
+        assert found.num_rows == len(rows(loaded, table))
+        assert list(found.features) == [column.name for column in declared]
+        assert {column.name: found.features[column.name].dtype for column in declared if column.kind in types} == {
+            column.name: types[column.kind] for column in declared if column.kind in types
+        }
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -242,3 +259,19 @@ def test_films_are_not_held_whole(tmp_path: Path) -> None:
     assert left.returncode == 0, left.stderr
     assert int(left.stdout) < 200 * 1024
     assert parquet.ParquetFile(tmp_path / "out" / "steps.parquet").metadata.num_rows == 1000
+
+
+def test_a_label_joins_two_csvs(tmp_path: Path, shell: Shell) -> None:
+    """What the table of runs calls an agent is what the leaderboard calls its entry, in CSV too."""
+    labels = ["=1+1", '-fast, "two"', "+1", "plain", "two\nlines"]
+    for place, label in enumerate(labels):
+        first, *others = whole_run()
+        opened = replace(first, run_id=f"run{place}", seed=place, agent=AgentConfig("scripted", label=label))
+        recorded(tmp_path / "runs" / str(place), [opened, *others])
+    shell.printed("export", "csv", tmp_path / "runs", "-o", tmp_path / "out", "--tables", "runs")
+    with (tmp_path / "out" / "runs.csv").open(newline="", encoding="utf-8") as file:
+        agents = {row["agent"] for row in csv.DictReader(file)}
+    board = csv.DictReader(io.StringIO(shell.printed("leaderboard", tmp_path / "runs", "--format", "csv")))
+
+    assert len(agents) == len(labels)
+    assert {row["entry"] for row in board if row["repeats"]} >= agents

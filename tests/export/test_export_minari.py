@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from evopolicygym.analysis.run_tables import load_runs
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, to_schema
 from evopolicygym.environments.spaces import from_gymnasium
 from evopolicygym.export.exporters import export
 from evopolicygym.export.formats.minari import plain, to_gymnasium
-from evopolicygym.records.tables import load_runs
 from evopolicygym.specs import catalog
 from exported import film, recorded, small_run
 from fakes import charged, opening, published, trained

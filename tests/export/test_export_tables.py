@@ -12,17 +12,17 @@ import pytest
 
 import evopolicygym
 from evopolicygym import load_runs
+from evopolicygym.analysis.run_tables import Runs
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.event import AgentEnded, AgentStarted
+from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, Event
 from evopolicygym.records import experiment
 from evopolicygym.records.labels import RunLabels, write_labels
 from evopolicygym.records.rows import TABLES, columns, markdown
-from evopolicygym.records.tables import Runs
 from exported import fields, film, recorded
 from fakes import TIME, charged, opening, submitted, trained, whole_run
-from places import ROOT
+from places import ROOT, SUPPORT
 from whole_runs import Told, all_seeds, numbers
 
 pytestmark = pytest.mark.made_up
@@ -218,6 +218,42 @@ def test_the_package_gives_what_it_promises() -> None:
     assert evopolicygym.load_runs is load_runs
     with pytest.raises(AttributeError, match="load_walks"):
         _ = evopolicygym.load_walks
+
+
+def conversation() -> list[Event]:
+    """Return the events of a run by an agent whose model is metered."""
+    first, *second = submitted(0, [1.0, 3.0]), *submitted(1, [2.0])
+    usage = {"requests": 1, "input": 10, "output": 5, "cost": 0.25}
+    return [
+        opening(agent=AgentConfig("neutral", "scripted")),
+        AgentStarted(TIME, 0),
+        AgentMetered(TIME, 0, 1.0, usage),
+        *first,
+        AgentMetered(TIME, 0, 2.0, {"requests": 3, "input": 110, "output": 25, "cost": 1.0}),
+        *second,
+        AgentEnded(TIME, 0, AgentEnd.FINISHED, usage={"requests": 4, "input": 200, "output": 50, "cost": 2.0}),
+    ]
+
+
+def test_what_came_before_an_edit(tmp_path: Path) -> None:
+    """Tokens, money, messages and feedback count for the submission that came next, each once."""
+    paths = recorded(tmp_path / "run", conversation())
+    paths.logs.mkdir()
+    paths.transcript.write_bytes((SUPPORT / "transcripts" / "neutral.log").read_bytes())
+    paths.published_feedback(0).mkdir(parents=True)
+    (paths.published_feedback(0) / "summary.json").write_text('{"mean_return": 2.0}')
+    run = evopolicygym.load_run(tmp_path / "run")
+    first, second = run.edits
+    steps = [*run.submissions[0].messages, *run.submissions[1].messages]
+
+    assert [(row.tokens, row.cost_usd) for row in (first, second)] == [(15, 0.25), (120, 0.75)]
+    assert [(row.first_message, row.last_message) for row in (first, second)] == [(1, 3), (4, 6)]
+    assert [row.feedback_before for row in (first, second)] == [None, {"0": {"mean_return": 2.0}}]
+    assert [submission.feedback for submission in run.submissions] == [{"mean_return": 2.0}, None]
+    assert [call.arguments["command"][:16] for step in steps for call in step.calls] == [
+        "cat > system/pol", "./judge submit 0", "./judge submit 1"
+    ]  # fmt: skip
+    assert (first.files, first.diff, first.parent) == (None, None, None)  # no checkpoint was written
 
 
 @pytest.mark.parametrize("table", TABLES)

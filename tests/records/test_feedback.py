@@ -18,9 +18,9 @@ from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits
 from evopolicygym.judge.feedback import summary
 from evopolicygym.judge.request import SubmitRequest
-from evopolicygym.judge.task_text import info, task_text
 from evopolicygym.records.feedback import feedback_sha256, publish, seal
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.task_text import info, task_text
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
 from fakes import (

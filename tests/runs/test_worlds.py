@@ -16,8 +16,8 @@ from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.world import decode_world, parse_entries, world_text
 from evopolicygym.environments.environment import Environment
 from evopolicygym.judge.rollouts import EpisodeJobBuilder
-from evopolicygym.judge.task_text import task_text
 from evopolicygym.records import experiment
+from evopolicygym.records.task_text import task_text
 from evopolicygym.runs.anchors import AnchorPlayer, build_jobs, starter_policy
 from evopolicygym.runs.config import RunConfig, resolve_run_config
 from evopolicygym.runs.environment import resolve_world

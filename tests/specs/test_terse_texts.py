@@ -13,7 +13,7 @@ from evopolicygym.core.run import fold
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.task import EnvironmentSpec, Task, TaskText
 from evopolicygym.environments.environment import Environment
-from evopolicygym.judge.task_text import task_text
+from evopolicygym.records.task_text import task_text
 from evopolicygym.specs import catalog
 from evopolicygym.specs.games import game_of
 from fakes import opening

@@ -107,8 +107,8 @@ def viewed(runs: Path) -> tuple[int, str]:
 
 def loaded(runs: Path) -> tuple[int, str]:
     """Return what Python's face reads."""
+    from evopolicygym.analysis.run_tables import load_runs
     from evopolicygym.core.errors import EvoPolicyGymError
-    from evopolicygym.records.tables import load_runs
 
     try:
         found = load_runs(runs)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.analysis.run_tables import load_runs
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.tables import load_runs
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.viewer.documents.overview import RunPlace
 from evopolicygym.viewer.documents.run import run_bundle

@@ -48,7 +48,7 @@ def test_a_run_on_its_time_line(tmp_path: Path) -> None:
     submissions = run["submissions"]
 
     assert [one["spent"] for one in submissions] == [2, 4, 5, 8, 10]
-    assert [(one["parent"], one["edit"]) for one in edits_bundle(known(tmp_path / "again")[1])["edits"]] == [
+    assert [(one["parent"], one["edit_kind"]) for one in edits_bundle(known(tmp_path / "again")[1])["edits"]] == [
         (-1, "structural"),
         (0, "parametric"),
         (1, "structural"),

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from evopolicygym.analysis.text_diff import BoundedMatcher, DiffBudget
 from evopolicygym.viewer.documents import documents as documents_module
 from evopolicygym.viewer.documents.change import MOST_LINES, file_diff
 from evopolicygym.viewer.documents.documents import Documents
-from evopolicygym.viewer.documents.edits import BoundedMatcher, DiffBudget
 from evopolicygym.viewer.documents.overview import RunIndex
 from viewed import known
 

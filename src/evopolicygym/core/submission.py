@@ -1,4 +1,4 @@
-"""Submissions: statuses, and the parsing of requested train cases and films."""
+"""Submissions: statuses, kinds of edits, and the parsing of requested train cases and films."""
 
 import re
 from collections.abc import Sequence
@@ -25,6 +25,23 @@ class SubmissionStatus(StrEnum):
     """The run was stopped while it was playing; resuming plays the missing episodes without a new charge."""
     OTHER = "other"
     """In a record of the paper's release: a status that has no counterpart; its error names it."""
+
+
+class EditKind(StrEnum):
+    """The kind of a submission's edit."""
+
+    NONE = "none"
+    """Not a byte differs from the submission before."""
+    COSMETIC = "cosmetic"
+    """Names, order, annotations, comments, docstrings or notes: nothing that it does."""
+    REVERT = "revert"
+    """A return to the program of an earlier submission, or to the starter."""
+    REPAIR = "repair"
+    """An edit that continues and repairs one that could not be loaded, or failed in all its episodes."""
+    PARAMETRIC = "parametric"
+    """Literals or data: settings of the same program."""
+    STRUCTURAL = "structural"
+    """Another program."""
 
 
 @dataclass(frozen=True, slots=True)

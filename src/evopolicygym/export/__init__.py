@@ -1,1 +1,1 @@
-"""Data out: the four tables of runs, and files of them for other programs. Imports nothing of the making wing."""
+"""The tables of runs as files for other programs. Must not import execution packages."""

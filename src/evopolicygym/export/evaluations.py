@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from evopolicygym.analysis.ranking.comparability import COMPARED, property_of
-from evopolicygym.analysis.results import result_of
-from evopolicygym.core.score import Estimate, estimate, normalised
+from evopolicygym.analysis.run_tables import RunTables
+from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
 from evopolicygym.records.rows import RunRow
-from evopolicygym.records.tables import RunTables
 
 OF_THE_TASK = frozenset({"commitment", "versions", "simulator_code", "task_fingerprint"})
 """Properties of a run's task and cases, which may differ between the combined runs."""
@@ -53,8 +52,6 @@ class TaskEvaluation:
 
     row: RunRow
     """The first of them."""
-    random: float | None
-    reference: float | None
     runs: list[RunRow] = field(default_factory=list)
 
     @property
@@ -67,15 +64,13 @@ class TaskEvaluation:
     @property
     def normalised(self) -> Estimate | None:
         """The same from 0 (random) to 1 (reference), clipped; None if the task lacks an anchor."""
-        random, reference = self.random, self.reference
-        if random is None or reference is None or reference <= random:
+        row = self.row
+        if row.normalised is None or row.random_anchor is None or row.reference_anchor is None:
             return None
         if len(self.runs) == 1:
-            error = self.returns.standard_error
-            scale = reference - random
-            value = normalised(self.returns.mean, random, reference)
-            return Estimate(value, None if error is None else error / scale, self.returns.count)
-        return estimate([normalised(row.score, random, reference) for row in self.runs if row.score is not None])
+            error, scale = row.score_standard_error, row.reference_anchor.mean - row.random_anchor.mean
+            return Estimate(row.normalised, None if error is None else error / scale, row.held_out_cases or 0)
+        return estimate([run.normalised for run in self.runs if run.normalised is not None])
 
     @property
     def success(self) -> Estimate | None:
@@ -108,15 +103,10 @@ class EvaluationsExporter(BaseExporter):
         if row.score is None or row.finished_at is None:
             self.notes.append(f"{row.run_id} is left out: it has no score ({row.status or row.stage}).")
             return
-        environment = run.record.state.opened.task.environment
-        if not environment.is_known:
+        if row.is_release:
             self.notes.append(f"{row.run_id} is left out: it was played by the paper's release, whose task is unknown.")
             return
-        anchors = environment.random_anchor, environment.reference_anchor
-        random, reference = (anchor.mean if anchor else None for anchor in anchors)
-        evaluation = TaskEvaluation(row, random, reference)
-        result = result_of(run.checked)
-        self._evaluations.setdefault((entry_of(row, result), row.task), evaluation).runs.append(row)
+        self._evaluations.setdefault((entry_of(row), row.task), TaskEvaluation(row)).runs.append(row)
 
     def finish(self) -> list[WrittenFile]:
         """Write all files."""
@@ -134,9 +124,9 @@ class EvaluationsExporter(BaseExporter):
             yield entry, [self._evaluations[pair] for pair in pairs]
 
 
-def entry_of(row: RunRow, result: RunRow) -> AgentEntry:
+def entry_of(row: RunRow) -> AgentEntry:
     """Return the agent that played a run."""
-    values = {name: property_of(result, name) for name in SETTINGS}
+    values = {name: property_of(row, name) for name in SETTINGS}
     settings = tuple((name, str(value)) for name, value in values.items() if value is not None)
     return AgentEntry(row.label or row.agent_kind, row.agent_kind, row.model or "", row.effort or "", settings)
 

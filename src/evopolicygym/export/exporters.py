@@ -9,12 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
+from evopolicygym.analysis.run_tables import RunTables, each_run
 from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
 from evopolicygym.core.registry import Registry
 from evopolicygym.records.checked import CheckedRun
 from evopolicygym.records.reader import Problem
 from evopolicygym.records.rows import TABLES
-from evopolicygym.records.tables import RunTables, each_run
 
 EXTRA = "data"
 """The package's extra that exporters need."""

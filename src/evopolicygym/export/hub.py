@@ -12,16 +12,29 @@ from pathlib import Path
 
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.export.exporters import WrittenFile, needs
+from evopolicygym.records.rows import TABLES, ValueKind, columns
 from evopolicygym.version import __version__
 
 REPOSITORY = re.compile(r"hub:(\w[\w.-]{0,95}/\w[\w.-]{0,95})", re.ASCII)
 KIND = "dataset"
 CARD = "README.md"
+MARK = "Written by evopolicygym"
+"""What a card says that nobody wrote by hand."""
 REGISTRY = "registry.json"
 TASK_FILE = "task.toml"
 """A directory with this file is a Harbor task."""
 TASKS = "tasks"
 """Directory of the tasks in their repository."""
+FEATURES = {
+    ValueKind.TEXT: "dtype: string",
+    ValueKind.INTEGER: "dtype: int64",
+    ValueKind.NUMBER: "dtype: float64",
+    ValueKind.BOOLEAN: "dtype: bool",
+    ValueKind.TIME: "dtype: timestamp[ms]",
+    ValueKind.JSON: "dtype: string",
+    ValueKind.NUMBERS: "list: float64",
+}
+"""Types of columns as a card has them."""
 TABLES_CARD = """\
 ---
 pretty_name: EvoPolicyGym runs
@@ -29,12 +42,13 @@ tags:
 - evopolicygym
 - reinforcement-learning
 configs:
-{configs}---
+{configs}dataset_info:
+{features}---
 
 # EvoPolicyGym runs
 
-{runs} runs in which an agent improved an executable policy through feedback, as tables. The column `run` joins them;
-each column's meaning and unit is in the schema of its file (`pyarrow.parquet.read_schema`).
+Runs in which an agent improved an executable policy through feedback, as tables. The column `run_id` joins them; each
+column's meaning and unit is in the schema of its Parquet file (`pyarrow.parquet.read_schema`).
 
 | table | rows |
 |---|---|
@@ -45,7 +59,7 @@ from datasets import load_dataset
 {first} = load_dataset("{repository}", "{first}", split="train")
 ```
 
-Written by evopolicygym {version}.
+{mark} {version}.
 """
 TASKS_CARD = """\
 ---
@@ -102,28 +116,37 @@ def repository_of(target: str) -> str:
 
 
 def tables_upload(
-    written: Sequence[WrittenFile], directory: Path, repository: str, runs: int, *, is_private: bool = True
+    written: Sequence[WrittenFile], directory: Path, repository: str, *, is_private: bool = True
 ) -> HubUpload:
     """Return the upload of exported tables, with a card that has a config for each table.
 
     The card is ``README.md`` in the directory; an existing card is kept.
     """
-    names = [table.name for table in written]
+    card = _write_if_missing(directory / CARD, tables_card(written, repository))
+    return HubUpload(repository, (*(HubFile(table.path, table.path.name) for table in written), card), is_private)
+
+
+def tables_card(written: Sequence[WrittenFile], repository: str) -> str:
+    """Return the card of exported tables, which declares the types of their columns."""
+    first = written[0].name
     configs = (
-        f"- config_name: {table.name}\n  data_files: {table.path.name}\n"
-        f"{'  default: true' * (table.name == names[0])}\n"
+        f"- config_name: {table.name}\n  data_files: {table.path.name}\n" + "  default: true\n" * (table.name == first)
         for table in written
     )
-    card = TABLES_CARD.format(
-        configs="".join(configs).replace("\n\n", "\n"),
+    return TABLES_CARD.format(
+        configs="".join(configs),
+        features="".join(f"- config_name: {table.name}\n  features:\n{_features(table)}" for table in written),
         rows="".join(f"| {table.name} | {table.rows:,} |\n" for table in written),
-        runs=runs,
         repository=repository,
-        first=names[0],
+        first=first,
+        mark=MARK,
         version=__version__,
     )
-    files = (HubFile(table.path, table.path.name) for table in written)
-    return HubUpload(repository, (*files, _write_if_missing(directory / CARD, card)), is_private)
+
+
+def _features(table: WrittenFile) -> str:
+    kinds = FEATURES | {ValueKind.TIME: FEATURES[ValueKind.TEXT]} if table.path.suffix == ".jsonl" else FEATURES
+    return "".join(f"  - name: {column.name}\n    {kinds[column.kind]}\n" for column in columns(TABLES[table.name]))
 
 
 def tasks_upload(directory: Path, repository: str, url: str = "", *, is_private: bool = True) -> HubUpload:

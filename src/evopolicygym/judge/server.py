@@ -34,12 +34,12 @@ from evopolicygym.core.shortage import shortage_error
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import printable
-from evopolicygym.judge import task_text
 from evopolicygym.judge.feedback import first_visible, said_with, summary, visible
 from evopolicygym.judge.films import parse_stills
 from evopolicygym.judge.request import parse_check, parse_empty, parse_submit
 from evopolicygym.judge.rollouts import trial_answer
 from evopolicygym.judge.session import JudgeSession
+from evopolicygym.records import task_text
 from evopolicygym.records.paths import SUMMARY, RunPaths
 from evopolicygym.serving import http_server
 from evopolicygym.serving.http_server import BodyRefused, Server, disable_uvicorn_logs, read_body

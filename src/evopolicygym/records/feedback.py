@@ -1,16 +1,21 @@
 """A submission's feedback as files: hashed, renamed into place, and kept read-only. The judge decides its content."""
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from evopolicygym.core import regular_file
+from evopolicygym.core.errors import RecordError
 from evopolicygym.records import atomic
-from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.paths import SUMMARY, RunPaths
 
+MOST_SUMMARY = 16 << 20
+"""Bytes of a ``summary.json`` that is read."""
 READ_ONLY_FILE, READ_ONLY_DIRECTORY = 0o444, 0o555
 
 
@@ -35,6 +40,17 @@ def log_sha256(path: Path, root: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return ""
+
+
+def read_summary(paths: RunPaths, submit_index: int) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a submission's ``summary.json``; None if it is not there. Raises ``RecordError`` if it is damaged."""
+    file = paths.published_feedback(submit_index) / SUMMARY
+    try:
+        return json.loads(regular_file.read(file, MOST_SUMMARY, paths.root), parse_constant=str)
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{file} is not JSON.") from error
 
 
 def seal(directory: Path) -> str:

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from evopolicygym.core.agent import Allowance, PriceSnapshot, TokenCounts, planned_name
 from evopolicygym.core.options import Setting
-from evopolicygym.core.score import estimate
+from evopolicygym.core.score import estimate, normalised
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.core.task import Anchor, TaskKind
+from evopolicygym.core.submission import EditKind
+from evopolicygym.core.task import Anchor, Limits, Success, TaskKind
 from evopolicygym.records.checked import RecordState
 from evopolicygym.specs.games import GameIdentity
 
@@ -49,7 +50,11 @@ _KINDS: Mapping[Any, ValueKind] = {
     str: ValueKind.TEXT,
     RecordState: ValueKind.TEXT,
     TaskKind: ValueKind.TEXT,
+    EditKind: ValueKind.TEXT,
     PriceSnapshot: ValueKind.JSON,
+    Anchor: ValueKind.JSON,
+    Success: ValueKind.JSON,
+    Limits: ValueKind.JSON,
     int: ValueKind.INTEGER,
     float: ValueKind.NUMBER,
     bool: ValueKind.BOOLEAN,
@@ -105,7 +110,7 @@ def _columns(row: Any) -> tuple[ColumnSchema, ...]:  # noqa: ANN401 - mypy takes
 
 
 def _column(name: str, hint: Any, metadata: Mapping[str, str]) -> ColumnSchema:  # noqa: ANN401 - an annotation
-    members = (hint,) if hint in _KINDS else get_args(hint)
+    members = (hint,) if hint in _KINDS or get_origin(hint) in {Mapping, tuple} else get_args(hint)
     (kind,) = (_kind(member) for member in members if member is not NoneType)
     return ColumnSchema(name, kind, NoneType in members, metadata["unit"], metadata["meaning"])
 
@@ -216,6 +221,11 @@ class RunRow(Record):
         "mean held-out return of the selected checkpoint; null until it is known", "return", init=False
     )
     score_standard_error: float | None = column("of the score; null for one case", "return", init=False)
+    normalised: float | None = column(
+        "the score between random play, 0, and the reference policy, 1, by the record's anchors, clipped; null without "
+        "both, or where the reference is no better",
+        init=False,
+    )
     success_rate: float | None = column("share of held-out episodes that succeeded; null where none can")
     validation_mean: float | None = column("mean validation return of the selected checkpoint", "return")
     selected_submission: int | None = column("the submission whose checkpoint was selected, the latest of equals")
@@ -302,10 +312,15 @@ class RunRow(Record):
     """The score of the reference policy; None if the record has none."""
 
     def __post_init__(self) -> None:
-        """Compute the score from the held-out returns."""
+        """Compute the score, and its place between the anchors, from the held-out returns."""
         found = estimate(self.held_out_returns) if self.held_out_returns else None
         object.__setattr__(self, "score", found.mean if found else None)
         object.__setattr__(self, "score_standard_error", found.standard_error if found else None)
+        random, reference = self.random_anchor, self.reference_anchor
+        place = None
+        if found and random and reference and reference.mean > random.mean:
+            place = normalised(found.mean, random.mean, reference.mean)
+        object.__setattr__(self, "normalised", place)
 
     @property
     def is_release(self) -> bool:
@@ -363,6 +378,26 @@ class RunRow(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRow(Record):
+    """The task of one run, as its agent was shown it, and the anchors, which it was not shown."""
+
+    run_id: str = column("the run's id")
+    task: str = column("the environment's name; the text may have another, where the interface is `anonymous`")
+    task_fingerprint: str | None = column("SHA-256 of the environment's spec")
+    task_text: str | None = column("what the agent is told, as Markdown; null in records of the paper's release")
+    observation_space: Mapping[str, Any] | None = column("schema of what a policy is given; null as above")
+    action_space: Mapping[str, Any] | None = column("schema of what a policy answers; null as above")
+    max_steps: int | None = column("an episode is cut after so many", "steps")
+    reward_components: tuple[str, ...] = column("names of the parts of the reward, as the environment declares them")
+    success: Success | None = column("the rule by which an episode succeeds, and its meaning; null where none can")
+    policy_limits: Limits | None = column("limits of a policy: seconds, MiB, KiB, files; null as above")
+    random_anchor: Anchor | None = column("uniform random actions: mean return, its standard error, episodes")
+    idle_anchor: Anchor | None = column("the same of the idle action at every step")
+    degenerate_anchor: Anchor | None = column("the same of ending episodes early; null where that gains nothing")
+    reference_anchor: Anchor | None = column("the same of the reference policy; null where the record has none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionRow(Record):
     """One submission."""
 
@@ -385,6 +420,79 @@ class SubmissionRow(Record):
     charged_at: datetime = column("when it was charged")
     published_at: datetime | None = column("when its feedback was in place")
     seconds: float | None = column("wall time of its last stretch of playing, loading included", "s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit(Record):
+    """One submission as an edit of its parent, and what came of it (``analysis/lineage/lineage.py`` has the rules)."""
+
+    run_id: str = column("the run's id")
+    submission: int = column("its number in the run, from 0")
+    checkpoint: str = column("SHA-256 that names the checkpoint")
+    parent: int | None = column(
+        "the submission that it was made of, else the nearest in code; -1 for the starter policy, null where files are "
+        "missing"
+    )
+    is_declared: bool = column("whether the agent named the parent")
+    edit_kind: EditKind | None = column(
+        "`structural`, `parametric`, `cosmetic`, `revert`, `repair` or `none`; null where files are missing"
+    )
+    hypothesis: str | None = column("what the agent expected of it, in its words; null where it said nothing")
+    settings: Mapping[str, Setting] = column("parameters of the policy that the submission itself set, by name")
+    changed_lines: int | None = column("lines of code that it or its parent has and the other lacks", "lines")
+    preserved: float | None = column("share of the parent's functions that it has too; null where that has none")
+    topology: int | None = column(
+        "number of its program without literals, in the order of first appearance; null where it can't be parsed"
+    )
+    acts_by_episode: bool = column("whether the policy may act by the number of the episode, and was given several")
+    is_broken: bool = column("whether it could not be loaded, or failed in all its episodes by an exception")
+    mended_by: int | None = column("the submission that repaired it; null where none did")
+    episodes: int = column("episodes charged", "episodes")
+    spent: int = column("episodes charged up to and with it", "episodes")
+    train_mean: float | None = column("mean return of its train episodes; null where none was played", "return")
+    validation_mean: float | None = column("mean validation return; null where it can't be selected", "return")
+    paired_gain: float | None = column(
+        "mean difference to its parent (of its repair, where it was broken) over the same validation cases; null where "
+        "either was not played",
+        "return",
+    )
+    paired_gain_low: float | None = column("lower end of its 90 % interval; null for one case", "return")
+    paired_gain_high: float | None = column("upper end of its 90 % interval", "return")
+    paired_cases: int | None = column("validation cases that both played")
+    is_hit: bool | None = column(
+        "whether it is a real gain over the parent and over the best so far; null where that is unknown, or for kinds "
+        "that can't be hits"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRow(Edit):
+    """An edit with what was there to read before it, and its files, from which the checkpoint can be rebuilt.
+
+    Files are a mapping of paths to texts; a file that is not UTF-8 is ``{"base64": …}``.
+    """
+
+    cost_usd: float | None = column(
+        "what the model cost since the submission before, as the model proxy counted; null without it", "US dollars"
+    )
+    tokens: int | None = column("its input and output since the submission before; null as above", "tokens")
+    first_message: int | None = column(
+        "the first step of the conversation since the submission before, from 1, as `export atif` numbers them; null "
+        "where the transcript doesn't tell"
+    )
+    last_message: int | None = column("the step in which it was submitted")
+    feedback_before: Mapping[str, Any] | None = column(
+        "`summary.json` of the submissions whose feedback came since the submission before, by their numbers; null "
+        "without"
+    )
+    files_before: Mapping[str, Any] | None = column(
+        'the parent\'s files, by path: their texts, `{"base64": ...}` of one that is not UTF-8; null where they are '
+        "missing"
+    )
+    files: Mapping[str, Any] | None = column("its own files, in the same way: with the same bytes as the checkpoint")
+    diff: str | None = column(
+        "what changed in the texts, as a unified diff; null where nothing did, or files are missing"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,6 +535,9 @@ class StepRow(Record):
     observation: Numbers | None = column(
         "what the action answered, row-major, where the space is one array or integer; null in hidden splits"
     )
+    observation_shape: tuple[int, ...] | None = column(
+        "its shape: of a picture rows, columns and channels; null with it"
+    )
     observation_json: Json | None = column("the same where the space is a Dict, a Tuple or a Text")
     action: Numbers | None = column("as the environment was given it, where the space is one array or integer")
     action_json: Json | None = column("the same where the space is a Dict, a Tuple or a Text")
@@ -439,11 +550,13 @@ class StepRow(Record):
     final_observation_json: Json | None = column("the same where the space is a Dict, a Tuple or a Text")
 
 
-Row = RunRow | SubmissionRow | EpisodeRow | StepRow
+Row = RunRow | TaskRow | SubmissionRow | EditRow | EpisodeRow | StepRow
 STEPS = "steps"
 TABLES: Mapping[str, type[Row]] = {
     "runs": RunRow,
+    "tasks": TaskRow,
     "submissions": SubmissionRow,
+    "edits": EditRow,
     "episodes": EpisodeRow,
     STEPS: StepRow,
 }

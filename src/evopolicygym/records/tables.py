@@ -1,17 +1,15 @@
-"""The tables of runs, read from their run directories. Steps are read one row at a time."""
+"""The rows of a run, read from its run directory. Steps are read one row at a time."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import accumulate, chain
-from pathlib import Path
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from evopolicygym.core.agent import OUTSIDE, SHELL
 from evopolicygym.core.cases import Split
-from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.errors import RecordError
 from evopolicygym.core.options import RUN_OPTIONS, changed_settings
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, SubmissionState
@@ -19,23 +17,23 @@ from evopolicygym.core.run_summary import RunSummary, UsageSummary
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.spaces import Dict, RecordedSpace, Text, Tuple, UnknownSpace, recorded_space
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.text import printable
-from evopolicygym.records.checked import CheckedRun, open_usable_runs
+from evopolicygym.core.text import printable, well_formed
+from evopolicygym.records.checked import CheckedRun
 from evopolicygym.records.labels import read_labels
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import Problem, RunRecord, read_run
+from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.rows import (
-    STEPS,
     CurvePoint,
     EpisodeRow,
     Json,
     Numbers,
-    Row,
     RunRow,
     StepRow,
     SubmissionRow,
+    TaskRow,
     json_text,
 )
+from evopolicygym.records.task_text import task_text
 from evopolicygym.records.trajectories import Step, read_steps
 from evopolicygym.specs.games import game_of
 
@@ -48,100 +46,6 @@ UNKNOWN_OF_RELEASE: dict[str, Any] = dict.fromkeys(
     )
 )
 """Columns of a run's row that a record of the paper's release doesn't tell, besides those that are empty."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunTables:
-    """The tables of one run."""
-
-    checked: CheckedRun
-    record: RunRecord
-    row: RunRow
-    submissions: list[SubmissionRow]
-    episodes: list[EpisodeRow]
-
-    def steps(self) -> Iterator[StepRow]:
-        """Yield the steps of all episodes; they are read lazily."""
-        for episode in self.episodes:
-            yield from step_rows(self.record.paths, self.record.state, episode)
-
-    def rows(self, table: str) -> Iterable[Row]:
-        """Return the rows of a table."""
-        if table == STEPS:
-            return self.steps()
-        tables: dict[str, Iterable[Row]] = {
-            "runs": [self.row],
-            "submissions": self.submissions,
-            "episodes": self.episodes,
-        }
-        return tables[table]
-
-
-@dataclass(slots=True)
-class Runs:
-    """The tables of several runs."""
-
-    runs: list[RunRow] = field(default_factory=list)
-    submissions: list[SubmissionRow] = field(default_factory=list)
-    episodes: list[EpisodeRow] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    """Runs and directories that are left out, and why."""
-    _by_id: dict[str, RunTables] = field(default_factory=dict, repr=False)
-
-    def __repr__(self) -> str:
-        counts = (f"{len(getattr(self, name))} {name}" for name in ("runs", "submissions", "episodes"))
-        return f"<Runs: {', '.join(counts)}>"
-
-    def add(self, run: RunTables) -> None:
-        """Add a run."""
-        self.runs.append(run.row)
-        self.submissions += run.submissions
-        self.episodes += run.episodes
-        self._by_id[run.row.run_id] = run
-
-    def steps(self, *runs: str) -> Iterator[StepRow]:
-        """Return the steps of the runs with these ids (default: all); they are read lazily."""
-        unknown = [run for run in runs if run not in self._by_id]
-        if unknown:
-            raise UsageError(f"Unknown run {unknown[0]!r}. Loaded runs: {', '.join(self._by_id) or 'none'}.")
-        return chain.from_iterable(self._by_id[run].steps() for run in runs or self._by_id)
-
-
-def load_runs(*paths: str | Path) -> Runs:
-    """Return the tables of all runs at or below these directories.
-
-    ``runs``, ``submissions`` and ``episodes`` are lists of dataclasses, which ``pandas.DataFrame`` and
-    ``polars.DataFrame`` accept; ``steps()`` reads lazily. Runs that are left out are in ``problems``. Raises
-    ``UsageError`` or ``RecordError`` if there is no run that can be used.
-    """
-    opened = open_usable_runs(map(Path, paths))
-    loaded = Runs(problems=list(opened.problems))
-    for run in each_run(opened.runs):
-        loaded.add(run)
-    return loaded
-
-
-def each_run(runs: Iterable[CheckedRun]) -> Iterator[RunTables]:
-    """Yield the tables of runs, read lazily; raise ``UsageError`` for two runs with the same id."""
-    seen: dict[str, Path] = {}
-    for run in runs:
-        tables = tables_of(run)
-        other = seen.setdefault(tables.row.run_id, run.root)
-        if other is not run.root:
-            raise UsageError(
-                f"{other} and {run.root} are runs with the same id, {tables.row.run_id!r}. Pass only one of them."
-            )
-        yield tables
-
-
-def tables_of(run: CheckedRun) -> RunTables:
-    """Return a run's tables; raise ``RecordError`` for an invalid run directory."""
-    root = run.root
-    try:
-        record = read_run(root)
-        return RunTables(run, record, run_row(run), _submissions(record), list(_episodes(record)))
-    except RecordError as error:
-        raise error if str(root) in str(error) else RecordError(f"{root}: {error}") from error
 
 
 def run_row(run: CheckedRun) -> RunRow:
@@ -266,13 +170,37 @@ def _curve(summary: RunSummary) -> tuple[CurvePoint, ...]:
     )
 
 
+def task_row(record: RunRecord) -> TaskRow:
+    """Return the row of a run's task; of one of the paper's release, only the name is known."""
+    opened = record.state.opened
+    task, environment = opened.task, opened.task.environment
+    is_known = environment.is_known
+    return TaskRow(
+        run_id=opened.run_id,
+        task=environment.name,
+        task_fingerprint=opened.spec_sha256 or None,
+        task_text=well_formed(task_text(record.state)) if is_known else None,
+        observation_space=opened.observation_schema if is_known else None,
+        action_space=opened.action_schema if is_known else None,
+        max_steps=environment.max_steps if is_known else None,
+        reward_components=environment.reward_components,
+        success=environment.success,
+        policy_limits=task.limits if is_known else None,
+        random_anchor=environment.random_anchor,
+        idle_anchor=environment.idle_anchor,
+        degenerate_anchor=environment.degenerate_anchor,
+        reference_anchor=environment.reference_anchor,
+    )
+
+
 def _finish(summary: RunSummary) -> str | None:
     if summary.agent.name in {OUTSIDE, SHELL}:
         return None
     return "allowed" if summary.task.finish_allowed else "refused"
 
 
-def _submissions(record: RunRecord) -> list[SubmissionRow]:
+def submission_rows(record: RunRecord) -> list[SubmissionRow]:
+    """Return the rows of a run's submissions."""
     return [_submission(record, submission) for submission in record.state.submissions]
 
 
@@ -306,7 +234,8 @@ def _validation(state: RunState, checkpoint: str) -> Estimate | None:
     return None if rollout.missing else estimate(rollout.returns)
 
 
-def _episodes(record: RunRecord) -> Iterator[EpisodeRow]:
+def episode_rows(record: RunRecord) -> Iterator[EpisodeRow]:
+    """Yield the rows of a run's episodes: those of each submission, then the hidden ones."""
     state = record.state
     for submission in state.submissions:
         cases = submission.charged.env_instances
@@ -391,6 +320,7 @@ def step_rows(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator
             case=episode.case,
             step=index,
             observation=observation,
+            observation_shape=None if observation is None else np.shape(step.observation),
             observation_json=observation_json,
             action=action,
             action_json=action_json,

@@ -4,8 +4,9 @@ It may raise for an unexpected event: the line is skipped and counted.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from evopolicygym.records.conversation import (
     as_arguments,
     as_text,
 )
+from evopolicygym.records.reader import RunRecord
 
 Read = Callable[[Mapping[str, Any], ConversationSteps], None]
 CODEX_NOT_ARGUMENTS = frozenset({"id", "type", "status", "aggregated_output", "exit_code", "result", "error"})
@@ -39,6 +41,10 @@ MAX_BYTES = 65 << 20
 """Bytes of a transcript that are read, which is the most that a run keeps."""
 MAX_LINE = 8 << 20
 """Bytes of a line; longer lines are split."""
+MAX_SEARCHED = 1 << 16
+"""Bytes of a line in which a submission is looked for."""
+_SUBMISSION = re.compile(rb"submission (\d{1,6}) (?:accepted|is taken)|(?:submit_id|\"submission)\\?\"?: ?(\d{1,6})")
+"""A submission in calls and answers of the judge's client; its first versions said "is taken"."""
 
 
 def read_claude_code(event: Mapping[str, Any], steps: ConversationSteps) -> None:
@@ -233,30 +239,35 @@ def read_acp(event: Mapping[str, Any], steps: ConversationSteps) -> None:
 
     A tool reports a call in pieces: its title and kind first, its arguments and its result in later updates.
     """
+    time = str(event.get("time") or "")
     match event["type"]:
+        case "prompt":
+            steps.add(StepSource.USER, event["text"], time)
+        case "thought":
+            steps.latest(time).reasoning += event["text"]
         case "message":
-            steps.latest().message += event["text"]
+            steps.latest(time).message += event["text"]
         case "update":
-            _add_acp_update(event["update"], steps)
+            _add_acp_update(event["update"], steps, time)
         case "error":
-            steps.add(StepSource.SYSTEM, event["message"])
+            steps.add(StepSource.SYSTEM, event["message"], time)
         case _:
             return
 
 
-def _add_acp_update(update: Mapping[str, Any], steps: ConversationSteps) -> None:
+def _add_acp_update(update: Mapping[str, Any], steps: ConversationSteps, time: str) -> None:
     match update["sessionUpdate"]:
         case "tool_call" | "tool_call_update" as kind:
             call_id = str(update["toolCallId"])
             own, changes = as_arguments(update.get("rawInput") or {}), _acp_changes(update)
             if kind == "tool_call" or not steps.has_call(call_id):
-                steps.call(steps.latest(), _acp_name(update), {**changes, **own} or _acp_title(update), call_id)
+                steps.call(steps.latest(time), _acp_name(update), {**changes, **own} or _acp_title(update), call_id)
             elif own or changes:
                 steps.amend(call_id, {**changes, **(own or steps.arguments_of(call_id))})
             if update.get("status") in ACP_ENDED:
                 steps.result(call_id, _acp_result(update), is_error=update["status"] == "failed")
         case "user_message_chunk":
-            steps.add(StepSource.USER, as_text(update["content"]))
+            steps.add(StepSource.USER, as_text(update["content"]), time)
         case _:
             return
 
@@ -313,6 +324,23 @@ READERS: Mapping[str, Read] = {
 """Readers by the agent's name."""
 
 
+class SubmissionPlaces:
+    """The places in a transcript that tell of submissions, found line by line."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, int] = {}
+        """The place of each submission, by its number."""
+        self._printed: set[int] = set()
+
+    def add(self, line: bytes, place: int) -> None:
+        """Look at a line that has a place."""
+        for item in _SUBMISSION.finditer(line[:MAX_SEARCHED]):
+            number, is_event = int(item.group(1) or item.group(2)), line.startswith(b"{")
+            if number not in self.places or (number in self._printed and is_event and item.group(1)):
+                self.places[number] = place  # some tools print a command's output before the event that has it
+                (self._printed.discard if is_event else self._printed.add)(number)
+
+
 @dataclass(frozen=True, slots=True)
 class Transcript:
     """The steps of a transcript."""
@@ -321,22 +349,31 @@ class Transcript:
     version: str
     unread: int
     """The number of skipped lines: warnings, and events that the reader doesn't know."""
+    submissions: Mapping[int, int] = field(default_factory=dict)
+    """The number of steps up to the one that tells of a submission."""
 
 
 def read_transcript(agent: str, path: Path, root: Path) -> Transcript | None:
     """Return an agent's transcript; None if it doesn't exist. The agent must be a key of ``READERS``."""
-    read, steps, unread = READERS[agent], ConversationSteps(), 0
+    read, steps, unread, found = READERS[agent], ConversationSteps(), 0, SubmissionPlaces()
     try:
         for steps.line, line in enumerate(transcript_lines(path, root), 1):
             try:
                 read(json.loads(line, parse_constant=str), steps)
             except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, StopIteration):
                 unread += bool(line.strip())
+            found.add(line, len(steps.steps))
     except FileNotFoundError:
         return None
     except (OSError, RecordError) as error:
         raise RecordError(f"{path}: {error}") from error
-    return Transcript(steps.steps, steps.version, unread)
+    return Transcript(steps.steps, steps.version, unread, found.places)
+
+
+def transcript_of(record: RunRecord) -> Transcript | None:
+    """Return the transcript of a run's agent; None if there is none, or it has no reader."""
+    agent = record.state.opened.agent.name
+    return read_transcript(agent, record.paths.transcript, record.paths.root) if agent in READERS else None
 
 
 def transcript_lines(path: Path, root: Path) -> Iterator[bytes]:

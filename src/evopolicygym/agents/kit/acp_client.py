@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,8 @@ class ToolError(Exception):
 
 
 def print_event(**event: object) -> None:
-    """Print an event."""
-    print_line(json.dumps(event))
+    """Print an event with its time."""
+    print_line(json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **event}))
 
 
 def print_line(line: str) -> None:
@@ -68,7 +69,7 @@ class Connection:
         self._input, self._output = self._tool.stdin, self._tool.stdout
         self._lines: queue.Queue[bytes | None] = queue.Queue()
         self._number = 0
-        self._message = ""
+        self._thought = self._message = ""
         self.listening = False
         """Whether updates are printed; not while the tool replays a loaded session."""
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -91,10 +92,12 @@ class Connection:
                 return dict(message.get("result") or {})
 
     def flush(self) -> None:
-        """Print the model's message so far."""
+        """Print the model's thought and message so far."""
+        if self._thought:
+            print_event(type="thought", text=self._thought)
         if self._message:
             print_event(type="message", text=self._message)
-        self._message = ""
+        self._thought = self._message = ""
 
     def close(self) -> None:
         """End the tool."""
@@ -155,9 +158,12 @@ class Connection:
         if not isinstance(update, dict):
             return
         kind, content = update.get("sessionUpdate"), update.get("content")
+        text = str(content.get("text", "")) if isinstance(content, dict) else ""
         if kind == "agent_message_chunk":
-            self._message += str(content.get("text", "")) if isinstance(content, dict) else ""
-        elif kind != "agent_thought_chunk":
+            self._message += text
+        elif kind == "agent_thought_chunk":
+            self._thought += text
+        else:
             self.flush()
             print_event(type="update", update=update)
 
@@ -239,6 +245,7 @@ def main(arguments: list[str]) -> int:
             prompt = f"{first}\n\n{prompt}".strip()
         print_event(type="session", id=session, loads=loads)
         tool.listening = True
+        print_event(type="prompt", text=prompt)
         blocks = [{"type": "text", "text": prompt}]
         result = tool.call("session/prompt", {"sessionId": session, "prompt": blocks}, None)
         print_event(type="stop", reason=result.get("stopReason"), usage=result.get("usage") or {})

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Diagnostic, share
-from evopolicygym.analysis.lineage.edits import ASIDE, COUNTED, EditKind, PaperEdit, PaperSubmission, by_paper_rule
-from evopolicygym.analysis.lineage.lineage import Descent, lineage
-from evopolicygym.analysis.ranking.bootstrap import share_interval
+from evopolicygym.analysis.lineage.edits import ASIDE, COUNTED, PaperEdit, PaperSubmission, by_paper_rule
+from evopolicygym.analysis.lineage.lineage import lineage
+from evopolicygym.analysis.ranking.bootstrap import Interval, share_interval
 from evopolicygym.analysis.tables.table import Cell, Number, Table, table_of
-from evopolicygym.core.submission import STARTER
+from evopolicygym.core.submission import STARTER, EditKind
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.rows import Edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Hits:
 class Edits:
     """One run's changes."""
 
-    submissions: tuple[Descent, ...]
+    submissions: tuple[Edit, ...]
     paper: tuple[PaperSubmission, ...]
     """The paper's rule, applied to each submission."""
     hits: Mapping[str, Hits]
@@ -56,9 +57,9 @@ def measure(record: RunRecord) -> Edits:
     return Edits(
         submissions=found,
         paper=paper,
-        hits={kind.value: _hits(descent.is_hit for descent in found if descent.edit is kind) for kind in COUNTED},
-        aside={kind.value: sum(descent.edit is kind for descent in found) for kind in ASIDE},
-        mixtures=sum(descent.edit in COUNTED and descent.acts_by_episode for descent in found),
+        hits={kind.value: _hits(edit.is_hit for edit in found if edit.edit_kind is kind) for kind in COUNTED},
+        aside={kind.value: sum(edit.edit_kind is kind for edit in found) for kind in ASIDE},
+        mixtures=sum(edit.edit_kind in COUNTED and edit.acts_by_episode for edit in found),
         paper_hits={
             kind.value: _hits(submission.is_hit for submission in paper if submission.edit is kind)
             for kind in reversed(PaperEdit)
@@ -73,7 +74,7 @@ def _hits(found: Iterable[bool | None]) -> Hits:
 
 def table(edits: Edits) -> Table:
     """Return a table of each submission's parent, edit and gain."""
-    has_hypotheses = any(descent.hypothesis for descent in edits.submissions)
+    has_hypotheses = any(edit.hypothesis for edit in edits.submissions)
     columns = (
         "submission",
         "parent",
@@ -87,40 +88,46 @@ def table(edits: Edits) -> Table:
         "new best",
     )
     rows = (
-        (*_row(descent, paper), *([descent.hypothesis] if has_hypotheses else []))
-        for descent, paper in zip(edits.submissions, edits.paper, strict=True)
+        (*_row(edit, paper), *([edit.hypothesis or ""] if has_hypotheses else []))
+        for edit, paper in zip(edits.submissions, edits.paper, strict=True)
     )
     return table_of("edits", (*columns, *(["hypothesis"] if has_hypotheses else [])), rows)
 
 
-def _row(descent: Descent, paper: PaperSubmission) -> tuple[Cell, ...]:
-    worth = Number(descent.gain.mean, None, interval=descent.gain.interval) if descent.gain else None
+def _row(edit: Edit, paper: PaperSubmission) -> tuple[Cell, ...]:
     return (
-        descent.submit_index,
-        parent_name(descent),
-        descent.edit.value if descent.edit else None,
-        descent.changed_lines,
-        descent.validation_mean,
-        worth,
-        _hit_text(descent.is_hit),
-        remark(descent),
+        edit.submission,
+        parent_name(edit),
+        edit.edit_kind.value if edit.edit_kind else None,
+        edit.changed_lines,
+        edit.validation_mean,
+        _gain(edit),
+        _hit_text(edit.is_hit),
+        remark(edit),
         paper.edit.value if paper.edit else None,
         _hit_text(paper.is_hit),
     )
 
 
-def parent_name(descent: Descent) -> str | None:
+def _gain(edit: Edit) -> Cell:
+    if edit.paired_gain is None:
+        return None
+    low, high = edit.paired_gain_low, edit.paired_gain_high
+    return Number(edit.paired_gain, None, interval=None if low is None or high is None else Interval(low, high))
+
+
+def parent_name(edit: Edit) -> str | None:
     """Return the name of a submission's parent."""
-    return None if descent.parent is None else "starter" if descent.parent == STARTER else str(descent.parent)
+    return None if edit.parent is None else "starter" if edit.parent == STARTER else str(edit.parent)
 
 
-def remark(descent: Descent) -> str:
+def remark(edit: Edit) -> str:
     """Return the remarks on a submission's edit."""
     remarks = [
-        ("declared parent", descent.is_declared),
-        ("broken", descent.is_broken),
-        (f"mended by {descent.mended_by}", descent.mended_by is not None),
-        ("acts by episode", descent.acts_by_episode),
+        ("declared parent", edit.is_declared),
+        ("broken", edit.is_broken),
+        (f"mended by {edit.mended_by}", edit.mended_by is not None),
+        ("acts by episode", edit.acts_by_episode),
     ]
     return ", ".join(words for words, holds in remarks if holds)
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean, share
-from evopolicygym.analysis.lineage.lineage import Descent, lineage
+from evopolicygym.analysis.lineage.lineage import lineage
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.score import best_so_far
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.rows import Edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +44,36 @@ class Topologies:
 def measure(record: RunRecord) -> Topologies:
     """Return a run's programs."""
     found = lineage(record)
-    known = [descent for descent in found if descent.topology is not None]
-    bests = [None, *best_so_far(descent.validation_mean for descent in found)]
-    numbers = dict.fromkeys(descent.topology for descent in known)
+    known = [edit for edit in found if edit.topology is not None]
+    bests = [None, *best_so_far(edit.validation_mean for edit in found)]
+    numbers = dict.fromkeys(edit.topology for edit in known)
     return Topologies(
-        topologies=tuple(
-            _topology([descent for descent in known if descent.topology == number], bests) for number in numbers
-        ),
+        topologies=tuple(_topology([edit for edit in known if edit.topology == number], bests) for number in numbers),
         rollbacks=_rollbacks(known),
-        preserved=mean(descent.preserved for descent in found[1:]),
+        preserved=mean(edit.preserved for edit in found[1:]),
     )
 
 
-def _topology(own: Sequence[Descent], bests: Sequence[float | None]) -> Topology:
-    first = own[0].submit_index
-    best, before = best_so_far(descent.validation_mean for descent in own)[-1], bests[first]
+def _topology(own: Sequence[Edit], bests: Sequence[float | None]) -> Topology:
+    first = own[0].submission
+    best, before = best_so_far(edit.validation_mean for edit in own)[-1], bests[first]
     return Topology(
         first=first,
         submissions=len(own),
-        episodes=sum(descent.episodes for descent in own),
+        episodes=sum(edit.episodes for edit in own),
         validation_best=best,
         gain=None if best is None or before is None else best - before,
     )
 
 
-def _rollbacks(known: Iterable[Descent]) -> int:
+def _rollbacks(known: Iterable[Edit]) -> int:
     """Return how many submissions return to an earlier topology that is not the previous one."""
     seen: set[int | None] = set()
     count, last = 0, None
-    for descent in known:
-        count += descent.topology in seen and descent.topology != last
-        seen.add(descent.topology)
-        last = descent.topology
+    for edit in known:
+        count += edit.topology in seen and edit.topology != last
+        seen.add(edit.topology)
+        last = edit.topology
     return count
 
 

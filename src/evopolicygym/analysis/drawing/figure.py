@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.analysis.lineage.edits import ASIDE, COUNTED, EditKind
+from evopolicygym.analysis.lineage.edits import ASIDE, COUNTED
 from evopolicygym.core.registry import Registry
+from evopolicygym.core.submission import EditKind
 from evopolicygym.core.text import printable
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from evopolicygym.analysis.drawing.canvas import (
 )
 from evopolicygym.analysis.drawing.figure import EDIT_STYLES, KINDS, Drawing, short_names
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.analysis.lineage.edits import COUNTED, EditKind
+from evopolicygym.analysis.lineage.edits import COUNTED
+from evopolicygym.core.submission import EditKind
 
 TITLE = "Edits and whether they paid"
 MOST = 15
@@ -60,7 +61,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _draw_shares(axes: Axes, row: int, runs: Sequence[Edits]) -> None:
-    counts = Counter(descent.edit for edits in runs for descent in edits.submissions if descent.edit)
+    counts = Counter(edit.edit_kind for edits in runs for edit in edits.submissions if edit.edit_kind)
     left = 0.0
     for kind in KINDS:
         if not counts[kind]:

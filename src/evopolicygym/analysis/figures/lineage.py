@@ -19,9 +19,8 @@ from evopolicygym.analysis.drawing.canvas import (
 )
 from evopolicygym.analysis.drawing.figure import EDIT_STYLES, GREY, KINDS, Drawing, short_names, shorten
 from evopolicygym.analysis.findings import Findings, RunFindings
-from evopolicygym.analysis.lineage.edits import EditKind
-from evopolicygym.analysis.lineage.lineage import Descent
-from evopolicygym.core.submission import STARTER
+from evopolicygym.core.submission import STARTER, EditKind
+from evopolicygym.records.rows import Edit
 
 TITLE = "Lineages"
 MOST = 12
@@ -67,31 +66,28 @@ def _first_runs(findings: Findings) -> list[tuple[RunFindings, Edits]]:
     return sorted(first.values(), key=lambda group: (tasks.index(group[0].result.task), order[group[0].result.agent]))
 
 
-def _draw_run(axes: Axes, run: RunFindings, submissions: Sequence[Descent]) -> None:
+def _draw_run(axes: Axes, run: RunFindings, submissions: Sequence[Edit]) -> None:
     known = {
-        descent.submit_index: descent.validation_mean
-        for descent in submissions
-        if descent.validation_mean is not None and all_finite(descent.validation_mean)
+        edit.submission: edit.validation_mean
+        for edit in submissions
+        if edit.validation_mean is not None and all_finite(edit.validation_mean)
     }
     anchor = run.result.random_anchor
     root = anchor.mean if anchor and all_finite(anchor.mean) else min(known.values(), default=0.0)
     bottom = _bottom([root, *known.values()])
     places = {STARTER: (0.0, max(root, bottom))}
-    places |= {
-        descent.submit_index: (descent.spent, max(known.get(descent.submit_index, bottom), bottom))
-        for descent in submissions
-    }
+    places |= {edit.submission: (edit.spent, max(known.get(edit.submission, bottom), bottom)) for edit in submissions}
     for index, worth in {STARTER: root, **known}.items():
         if worth < bottom:
             text, place = f"{worth:.3g}", places[index]
             axes.annotate(text, place, (0, 6), textcoords="offset points", ha="center", color=GREY, size=SMALL)
-    for descent in submissions:
-        if descent.parent is not None:
-            ends = zip(places[descent.parent], places[descent.submit_index], strict=True)
+    for edit in submissions:
+        if edit.parent is not None:
+            ends = zip(places[edit.parent], places[edit.submission], strict=True)
             axes.plot(*ends, color=GREY, linewidth=0.7, zorder=1)
     axes.plot(*places[STARTER], marker="D", color="black", markersize=SIZE, zorder=2)
-    for descent in submissions:
-        _draw_submission(axes, descent, places[descent.submit_index])
+    for edit in submissions:
+        _draw_submission(axes, edit, places[edit.submission])
     axes.set_xlim(-0.03 * max(run.result.budget, 1), 1.03 * max(run.result.budget, 1))
     few_ticks(axes.xaxis, 4, whole=True)
     few_ticks(axes.yaxis, 4)
@@ -105,16 +101,15 @@ def _bottom(worths: Sequence[float]) -> float:
     return min(better) - 0.5 * spread if 0 < spread < FLAT * whole else min(worths) - 0.12 * (whole or 1.0)
 
 
-def _draw_submission(axes: Axes, descent: Descent, place: tuple[float, float]) -> None:
-    if not all_finite(descent.validation_mean):
-        axes.plot(
-            *place, linestyle="", marker="x", color=EDIT_STYLES[descent.edit].colour if descent.edit else GREY, zorder=3
-        )
+def _draw_submission(axes: Axes, edit: Edit, place: tuple[float, float]) -> None:
+    if not all_finite(edit.validation_mean):
+        colour = EDIT_STYLES[edit.edit_kind].colour if edit.edit_kind else GREY
+        axes.plot(*place, linestyle="", marker="x", color=colour, zorder=3)
         return
-    if descent.is_hit:
+    if edit.is_hit:
         axes.plot(*place, linestyle="", marker="o", markerfacecolor="none", markeredgecolor="black",
                   markersize=LARGE, zorder=3)  # fmt: skip
-    look = _mark(descent.edit) if descent.edit else {"marker": ".", "color": GREY}
+    look = _mark(edit.edit_kind) if edit.edit_kind else {"marker": ".", "color": GREY}
     axes.plot(*place, linestyle="", zorder=4, markersize=SIZE, **look)
 
 

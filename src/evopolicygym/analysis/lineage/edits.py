@@ -21,6 +21,7 @@ from enum import StrEnum
 from evopolicygym.analysis.lineage.program import PolicyProgram
 from evopolicygym.analysis.run_scores import Milestone, submission_history
 from evopolicygym.analysis.source import Bundle, File, bundle_of, changed_paths
+from evopolicygym.core.submission import EditKind
 from evopolicygym.records.reader import RunRecord
 
 
@@ -53,23 +54,6 @@ def _words(program: PolicyProgram, other: PolicyProgram) -> int:
 def _apart(lines: Counter[bytes], other: Counter[bytes]) -> int:
     changed = {line for line, _ in lines.items() ^ other.items()}
     return sum(abs(lines[line] - other[line]) for line in changed)
-
-
-class EditKind(StrEnum):
-    """The kind of a submission's edit."""
-
-    NONE = "none"
-    """Not a byte differs from the submission before."""
-    COSMETIC = "cosmetic"
-    """Names, order, annotations, comments, docstrings or notes: nothing that it does."""
-    REVERT = "revert"
-    """A return to the program of an earlier submission, or to the starter."""
-    REPAIR = "repair"
-    """An edit that continues and repairs one that could not be loaded, or failed in all its episodes."""
-    PARAMETRIC = "parametric"
-    """Literals or data: settings of the same program."""
-    STRUCTURAL = "structural"
-    """Another program."""
 
 
 COUNTED = (EditKind.STRUCTURAL, EditKind.PARAMETRIC)

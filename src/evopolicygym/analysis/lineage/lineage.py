@@ -26,11 +26,11 @@ with fewer validation cases hits are unknown.
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evopolicygym.analysis.lineage.edits import COUNTED, Difference, EditKind, change, difference
+from evopolicygym.analysis.lineage.edits import COUNTED, Difference, change, difference
 from evopolicygym.analysis.lineage.program import PolicyProgram, checkpoint_program, starter
 from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, t_quantile
 from evopolicygym.analysis.run_scores import Milestone, submission_history
@@ -39,8 +39,10 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import estimate
-from evopolicygym.core.submission import STARTER, Setting, SubmissionStatus
+from evopolicygym.core.submission import STARTER, EditKind, SubmissionStatus
+from evopolicygym.core.text import well_formed
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.rows import Edit
 
 LEVEL = 0.05
 """The level of both tests; the reported interval has 90 %, so its lower end is that of the one-sided 95 %."""
@@ -257,51 +259,12 @@ def is_broken(submission: SubmissionState) -> bool:
     return submission.status is not SubmissionStatus.OK or all(failed)
 
 
-@dataclass(frozen=True, slots=True)
-class Descent:
-    """A submission with its parent, its edit and its gains."""
-
-    submit_index: int
-    parent: int | None
-    """Its number, or -1 for the starter; None if the files of either are missing."""
-    is_declared: bool
-    """Whether the agent said so."""
-    edit: EditKind | None
-    """The kind of edit; None if ``parent`` is."""
-    changed_lines: int | None
-    """Lines of code that it or its parent has and the other lacks."""
-    topology: int | None
-    """The number of its program without literals, in the order of first appearance; None if it can't be parsed."""
-    preserved: float | None
-    """The share of its parent's functions and methods that it has too, unchanged; None if the parent has none."""
-    acts_by_episode: bool
-    """Whether the policy may act differently from episode to episode, and was given several."""
-    spent: int
-    """Episodes charged up to and with it."""
-    episodes: int
-    validation_mean: float | None
-    is_broken: bool = False
-    """Whether it could not be loaded, or failed in all its episodes by an exception."""
-    mended_by: int | None = None
-    """The submission that repaired it."""
-    gain: Gain | None = None
-    """The gain of the submission (or its repair) over its parent on the same validation cases; None if not known."""
-    gain_over_best: Gain | None = None
-    """The same over the best checkpoint so far."""
-    is_hit: bool | None = None
-    """Whether both gains are real; None if that is not known, or edits of this kind can't be hits."""
-    hypothesis: str = ""
-    """The agent's hypothesis."""
-    settings: Mapping[str, Setting] = field(default_factory=dict)
-    """Parameters that the submission itself set."""
-
-
-_last: list[tuple[RunRecord, tuple[Descent, ...]]] = []
+_last: list[tuple[RunRecord, tuple[Edit, ...]]] = []
 """The record that was read last, with its lineage: several diagnostics need it one after the other."""
 
 
-def lineage(record: RunRecord) -> tuple[Descent, ...]:
-    """Return the descent of each of a run's submissions."""
+def lineage(record: RunRecord) -> tuple[Edit, ...]:
+    """Return the edit of each of a run's submissions."""
     for known, found in _last[:1]:
         if known is record:
             return found
@@ -310,17 +273,17 @@ def lineage(record: RunRecord) -> tuple[Descent, ...]:
     return found
 
 
-def _lineage(record: RunRecord) -> tuple[Descent, ...]:
+def _lineage(record: RunRecord) -> tuple[Edit, ...]:
     state = record.state
     checkpoints = {submission.charged.checkpoint for submission in state.submissions}
     programs = {name: _program(record, name) for name in checkpoints}
     family = Family(state.submissions, programs, has_starter=state.opened.task.environment.is_known)
     topologies: dict[str, int] = {}
     history = submission_history(state)
-    found = [_descent(milestone, family, topologies) for milestone in history]
+    found = [_edit(state.opened.run_id, milestone, family, topologies) for milestone in history]
     found = _attach_repairs(found, family)
     worth = Worth(state, programs, history)
-    return tuple(_attach_gains(descent, family, worth, found) for descent in found)
+    return tuple(_attach_gains(edit, family, worth, found) for edit in found)
 
 
 def _program(record: RunRecord, checkpoint: str) -> PolicyProgram | None:
@@ -331,28 +294,37 @@ def _program(record: RunRecord, checkpoint: str) -> PolicyProgram | None:
         return None
 
 
-def _descent(milestone: Milestone, family: Family, topologies: dict[str, int]) -> Descent:
+def _edit(run_id: str, milestone: Milestone, family: Family, topologies: dict[str, int]) -> Edit:
     submission = milestone.submission
     index, charged = submission.index, submission.charged
     parent, own = family.parent(index), family.program(index)
     before = family.program(parent.index) if parent else None
     if own and own.code.is_parsed:
         topologies.setdefault(own.topology, len(topologies))
-    return Descent(
-        submit_index=index,
+    return Edit(
+        run_id=run_id,
+        submission=index,
+        checkpoint=charged.checkpoint,
         parent=parent.index if parent else None,
         is_declared=bool(parent and parent.is_declared),
-        edit=_kind(index, parent.index, family) if parent else None,
-        changed_lines=parent.difference.lines if parent else None,
-        topology=topologies.get(own.topology) if own else None,
-        preserved=_preserved_share(before, own) if before and own else None,
-        acts_by_episode=bool(own and own.code.acts_by_episode) and family.plays_several(charged.checkpoint),
-        spent=milestone.spent,
-        episodes=len(submission.episodes),
-        validation_mean=milestone.validation.mean if milestone.validation else None,
-        is_broken=family.is_broken(index),
-        hypothesis=charged.hypothesis,
+        edit_kind=_kind(index, parent.index, family) if parent else None,
+        hypothesis=well_formed(charged.hypothesis) or None,
         settings=charged.settings,
+        changed_lines=parent.difference.lines if parent else None,
+        preserved=_preserved_share(before, own) if before and own else None,
+        topology=topologies.get(own.topology) if own else None,
+        acts_by_episode=bool(own and own.code.acts_by_episode) and family.plays_several(charged.checkpoint),
+        is_broken=family.is_broken(index),
+        mended_by=None,
+        episodes=len(submission.episodes),
+        spent=milestone.spent,
+        train_mean=estimate(submission.returns).mean if submission.returns else None,
+        validation_mean=milestone.validation.mean if milestone.validation else None,
+        paired_gain=None,
+        paired_gain_low=None,
+        paired_gain_high=None,
+        paired_cases=None,
+        is_hit=None,
     )
 
 
@@ -378,36 +350,36 @@ def _preserved_share(before: PolicyProgram, after: PolicyProgram) -> float | Non
     return (own & there).total() / own.total() if own else None
 
 
-def _attach_repairs(found: Sequence[Descent], family: Family) -> list[Descent]:
-    """Return submissions with the repairs of the broken ones, and with the kind of edit that the repair shows."""
-    result: list[Descent] = []
-    for at, descent in enumerate(found):
-        repairs = _repairs(found, at) if descent.edit in COUNTED and family.is_broken(descent.submit_index) else []
+def _attach_repairs(found: Sequence[Edit], family: Family) -> list[Edit]:
+    """Return edits with the repairs of the broken ones, and with the kind of edit that the repair shows."""
+    result: list[Edit] = []
+    for at, edit in enumerate(found):
+        repairs = _repairs(found, at) if edit.edit_kind in COUNTED and family.is_broken(edit.submission) else []
         whole = next((index for index in repairs if not family.is_broken(index)), None)
         if repairs:
-            kind = _kind_of_broken(descent, [descent.submit_index, *repairs], family)
-            descent = replace(descent, edit=kind, mended_by=whole)  # noqa: PLW2901 - the same submission, with its repair
-        result.append(descent)
+            kind = _kind_of_broken(edit, [edit.submission, *repairs], family)
+            edit = replace(edit, edit_kind=kind, mended_by=whole)  # noqa: PLW2901 - the same edit, with its repair
+        result.append(edit)
     return result
 
 
-def _repairs(found: Sequence[Descent], at: int) -> list[int]:
+def _repairs(found: Sequence[Edit], at: int) -> list[int]:
     """Return the repairs that follow an edit at once."""
     repairs = []
-    for descent in found[at + 1 :]:
-        if descent.edit is not EditKind.REPAIR:
+    for edit in found[at + 1 :]:
+        if edit.edit_kind is not EditKind.REPAIR:
             break
-        repairs.append(descent.submit_index)
+        repairs.append(edit.submission)
     return repairs
 
 
-def _kind_of_broken(descent: Descent, tries: Sequence[int], family: Family) -> EditKind | None:
+def _kind_of_broken(edit: Edit, tries: Sequence[int], family: Family) -> EditKind | None:
     """Return the kind of an edit whose first tries were broken: that of the try that works, or of the first parsed."""
-    above = None if descent.parent is None else family.program(descent.parent)
+    above = None if edit.parent is None else family.program(edit.parent)
     whole = [index for index in tries if not family.is_broken(index)]
     parsed = (program for index in (*whole, *tries) if (program := family.program(index)) and program.code.is_parsed)
     shown = next(parsed, None)
-    return descent.edit if above is None or shown is None else change(above, shown)
+    return edit.edit_kind if above is None or shown is None else change(above, shown)
 
 
 class Worth:
@@ -444,16 +416,25 @@ def _is_starter(program: PolicyProgram) -> bool:
     return program.content == starter().content
 
 
-def _attach_gains(descent: Descent, family: Family, worth: Worth, found: Sequence[Descent]) -> Descent:
-    """Return a submission with its gains."""
-    played = descent.submit_index if descent.mended_by is None else descent.mended_by
-    own, above, best = worth.returns(played), worth.returns(descent.parent), worth.best_before(descent.submit_index)
+def _attach_gains(edit: Edit, family: Family, worth: Worth, found: Sequence[Edit]) -> Edit:
+    """Return an edit with its gain, and whether it is a hit."""
+    played = edit.submission if edit.mended_by is None else edit.mended_by
+    own, above, best = worth.returns(played), worth.returns(edit.parent), worth.best_before(edit.submission)
     over_parent = gain(above, own) if above and own else None
     best_returns = worth.returns(best)
-    over_best = over_parent if best == descent.parent else gain(best_returns, own) if best_returns and own else None
-    gains = (over_parent, over_best)
-    can_be_hit = descent.edit in COUNTED and not found[played].acts_by_episode and above is not None
-    is_hit = all(gain is not None and gain.is_real for gain in gains) if own and len(own) >= FEWEST_CASES else None
+    over_best = over_parent if best == edit.parent else gain(best_returns, own) if best_returns and own else None
+    can_be_hit = edit.edit_kind in COUNTED and not found[played].acts_by_episode and above is not None
+    is_hit = None
+    if own and len(own) >= FEWEST_CASES:
+        is_hit = all(gain is not None and gain.is_real for gain in (over_parent, over_best))
     if family.never_loaded(played):
         is_hit = False
-    return replace(descent, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if can_be_hit else None)
+    interval = over_parent.interval if over_parent else None
+    return replace(
+        edit,
+        paired_gain=over_parent.mean if over_parent else None,
+        paired_gain_low=interval.low if interval else None,
+        paired_gain_high=interval.high if interval else None,
+        paired_cases=over_parent.cases if over_parent else None,
+        is_hit=is_hit if can_be_hit else None,
+    )

@@ -306,6 +306,14 @@ PLACE = ("runs", "workspace_template", "system")
 
 
 @cache
+def starter_files() -> Mapping[str, bytes]:
+    """Return the files of the starter policy, by path."""
+    with as_file(files("evopolicygym").joinpath(*PLACE)) as directory:
+        paths = read_bundle(directory) or {}
+        return {path: (directory / path).read_bytes() for path in paths}
+
+
+@cache
 def starter() -> PolicyProgram:
     """Return the starter policy."""
     with as_file(files("evopolicygym").joinpath(*PLACE)) as directory:

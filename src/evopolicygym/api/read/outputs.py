@@ -49,10 +49,11 @@ def export_runs(
     """Write runs as tables, data sets or trajectories.
 
     Args:
-        format_name: ``"parquet"``, ``"csv"``, ``"minari"``, ``"atif"``, or an installed format.
+        format_name: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"minari"``, ``"atif"``, or an installed format.
         runs: Runs, or directories with runs below.
         directory: The directory to write into.
-        tables: ``"runs"``, ``"submissions"``, ``"episodes"``, ``"steps"``. Default: all; csv without steps.
+        tables: ``"runs"``, ``"tasks"``, ``"submissions"``, ``"edits"``, ``"episodes"``, ``"steps"``. Default: all; csv
+            without steps.
         steps: Whether to write the table of steps.
         force: Whether to replace the files of an earlier export.
         runs_directory: The directory in which ids are looked up.

@@ -7,14 +7,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evopolicygym.analysis.run_tables import RunTables, tables_of
+from evopolicygym.api.read.submission import Submission
 from evopolicygym.core.errors import MissingPackage, UnknownName
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number, plus_minus
 from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.reader import find_run
-from evopolicygym.records.rows import TABLES, EpisodeRow, SubmissionRow, columns
+from evopolicygym.records.rows import TABLES, EditRow, EpisodeRow, columns
 from evopolicygym.records.run_document import held_out_returns, summary_of
-from evopolicygym.records.tables import RunTables, tables_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,10 +102,15 @@ class Run:
         """The run's row of the table of runs, by column."""
         return asdict(self._run.row)
 
-    @property
-    def submissions(self) -> list[SubmissionRow]:
+    @cached_property
+    def submissions(self) -> list[Submission]:
         """A row for each submission; a column is an attribute and a key: ``row.status``, ``row["status"]``."""
-        return list(self._run.submissions)
+        return [Submission(**dict(row), record=self._run.record) for row in self._run.submissions]
+
+    @property
+    def edits(self) -> list[EditRow]:
+        """A row for each submission as an edit: its parent and files, what came before it, and what came of it."""
+        return list(self._run.edits())
 
     @property
     def episodes(self) -> list[EpisodeRow]:
@@ -115,14 +121,15 @@ class Run:
         """Return a table of the run as a ``pandas.DataFrame``.
 
         Args:
-            table: ``"submissions"``, ``"episodes"``, ``"steps"``, or ``"runs"`` for the run itself in one row.
+            table: ``"submissions"``, ``"edits"``, ``"episodes"``, ``"steps"``; ``"runs"`` and ``"tasks"`` for the run
+                itself and its task, in one row.
 
         Raises:
             UnknownName: The table is unknown.
             MissingPackage: pandas is not installed.
 
         Examples:
-            >>> evopolicygym.load_run("latest").to_pandas()[["submission", "train_mean", "selected"]]
+            >>> evopolicygym.load_run("latest").to_pandas()[["submission", "train_mean", "is_selected"]]
         """
         if table not in TABLES:
             raise UnknownName("table of a run", table, TABLES)

@@ -6,12 +6,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evopolicygym.analysis.lineage.edit_rows import message_spans
+from evopolicygym.analysis.run_tables import RunTables
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
 from evopolicygym.records.conversation import ConversationStep, StepSource
 from evopolicygym.records.run_document import summary_of
-from evopolicygym.records.tables import RunTables
-from evopolicygym.records.transcripts import READERS, UNREADABLE, Transcript, read_transcript
+from evopolicygym.records.transcripts import READERS, UNREADABLE, Transcript, transcript_of
 from evopolicygym.version import __version__
 
 VERSION = "ATIF-v1.8"
@@ -31,11 +32,11 @@ class Exporter(BaseExporter):
 
     def add(self, run: RunTables) -> None:
         """Write a run's trajectory, or note why there is none."""
-        paths, agent = run.record.paths, run.record.state.opened.agent.name
+        agent = run.record.state.opened.agent.name
         if agent not in READERS:
             self.notes.append(f"{run.row.run_id} is left out: {UNREADABLE.get(agent, 'its transcript has no reader')}.")
             return
-        transcript = read_transcript(agent, paths.transcript, paths.root)
+        transcript = transcript_of(run.record)
         if transcript is None or not transcript.steps:
             self.notes.append(f"{run.row.run_id} is left out: its record holds no transcript of {agent}.")
             return
@@ -65,7 +66,9 @@ def trajectory(run: RunTables, transcript: Transcript) -> dict[str, Any]:
     extra = {"label": opened.agent.label or None, "effort": opened.agent.effort or None}
     agent = {
         "name": opened.agent.name,
-        "version": transcript.version or (__version__ if opened.agent.name in OURS else "unknown"),
+        "version": transcript.version
+        or run.row.agent_version
+        or (__version__ if opened.agent.name in OURS else "unknown"),
         "model_name": opened.agent.model or None,
         "extra": _known(extra) or None,
     }
@@ -77,7 +80,7 @@ def trajectory(run: RunTables, transcript: Transcript) -> dict[str, Any]:
             "agent": _known(agent),
             "steps": [_step(number, step, opened.agent.model) for number, step in enumerate(transcript.steps, 1)],
             "final_metrics": _final_metrics(usage, len(transcript.steps)),
-            "extra": {"evopolicygym": _outcome(run)},
+            "extra": {"evopolicygym": _outcome(run, transcript)},
         }
     )
 
@@ -144,11 +147,17 @@ def _final_metrics(usage: UsageSummary | None, steps: int) -> dict[str, Any]:
     )
 
 
-def _outcome(run: RunTables) -> dict[str, Any]:
+def _outcome(run: RunTables, transcript: Transcript) -> dict[str, Any]:
     row = run.row
     submissions: Iterable[dict[str, Any]] = (
-        {"submission": item.submission, "charged_at": item.charged_at.isoformat(), "train_mean": item.train_mean}
-        for item in run.submissions
+        {
+            "submission": item.submission,
+            "charged_at": item.charged_at.isoformat(),
+            "train_mean": item.train_mean,
+            "first_step": first,
+            "last_step": last,
+        }
+        for item, (first, last) in zip(run.submissions, message_spans(run.record, transcript), strict=True)
     )
     return _known(
         {

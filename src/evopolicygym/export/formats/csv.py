@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.core.text import csv_line, csv_text
+from evopolicygym.core.text import csv_line, csv_text, iso_time
 from evopolicygym.export.exporters import RowWriter, TablesExporter
-from evopolicygym.records.rows import TABLES, columns
+from evopolicygym.records.rows import STEPS, TABLES, columns
 
 
 class CsvFileWriter(RowWriter):
@@ -38,7 +38,7 @@ class Exporter(TablesExporter):
     """Writes CSV; steps are not a default table."""
 
     suffix: ClassVar[str] = "csv"
-    tables: ClassVar[tuple[str, ...]] = ("runs", "submissions", "episodes")
+    tables: ClassVar[tuple[str, ...]] = tuple(table for table in TABLES if table != STEPS)
 
     def writer(self, table: str, path: Path) -> RowWriter:
         """Return a writer of a table."""
@@ -54,7 +54,7 @@ def _field(value: Any) -> str:  # noqa: ANN401 - a cell of any column
         case float():
             return repr(value)
         case datetime():
-            return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            return iso_time(value)
         case np.ndarray():
             return dumps(value)
         case str():

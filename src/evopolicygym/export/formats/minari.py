@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from evopolicygym.analysis.run_tables import RunTables
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple, from_schema
 from evopolicygym.export.exporters import BaseExporter, WrittenFile, needs, replace_directory
 from evopolicygym.records.rows import EpisodeRow
-from evopolicygym.records.tables import RunTables, episode_steps
+from evopolicygym.records.tables import episode_steps
 from evopolicygym.records.trajectories import Step
 
 with needs("The export format 'minari'"):

@@ -8,10 +8,11 @@ from importlib.resources import as_file, files
 from typing import Any
 
 from evopolicygym.analysis.lineage.program import PLACE
+from evopolicygym.analysis.lineage.program import starter_files as starter_contents
 from evopolicygym.analysis.source import Bundle, changed_paths, read_bundle
+from evopolicygym.analysis.text_diff import CONTEXT, BoundedMatcher, DiffBudget
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.viewer.documents.edits import BoundedMatcher, DiffBudget
 from evopolicygym.viewer.documents.reading import read_bytes, shown, within
 from evopolicygym.viewer.documents.run import bundle_of
 
@@ -25,7 +26,6 @@ MOST_FILES = 100
 MOST_SOURCE = 4 << 20
 """Bytes of all files of a checkpoint that are shown as a whole."""
 LONGEST_LINE = 500
-CONTEXT = 3
 Row = tuple[str, int | None, int | None, str]
 """The sign (`` ``, ``+``, ``-``, ``@``), the old and the new line number, the text."""
 
@@ -65,9 +65,7 @@ def submission_files(record: RunRecord, index: int) -> Files:
 def starter_files() -> Files:
     """Return the files of the starter policy."""
     with as_file(files("evopolicygym").joinpath(*PLACE)) as directory:
-        bundle = read_bundle(directory) or {}
-        contents = {path: (directory / path).read_bytes() for path in bundle}
-    return Files(bundle, contents.get)
+        return Files(read_bundle(directory), starter_contents().get)
 
 
 def source_bundle(policy: Files) -> dict[str, Any]:

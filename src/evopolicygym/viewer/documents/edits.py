@@ -1,136 +1,22 @@
-"""The edits of a run: each submission's parent, the kind of edit, and its result; and bounded line diffs.
+"""The edits of a run, as rows: each submission's parent, the kind of edit, and its result.
 
 A document of its own, as parsing many checkpoints takes a moment.
 """
 
-import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.analysis.lineage.lineage import Descent, Gain, lineage
+from evopolicygym.analysis.lineage.lineage import lineage
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.documents.reading import shown
 
+OF_THE_RUN = ("run_id", "checkpoint", "episodes")
+"""Columns that the document of the run has in a form of its own."""
+
 
 def edits_bundle(record: RunRecord) -> dict[str, Any]:
-    """Return each submission's edit."""
-    return {"edits": [_edit(item) for item in lineage(record)]}
-
-
-def _edit(descent: Descent) -> dict[str, Any]:
-    return {
-        "parent": descent.parent,
-        "declared": descent.is_declared,
-        "edit": descent.edit.value if descent.edit else None,
-        "changed_lines": descent.changed_lines,
-        "topology": descent.topology,
-        "mended_by": descent.mended_by,
-        "acts_by_episode": descent.acts_by_episode,
-        "gain": _gain(descent.gain),
-        "hit": descent.is_hit,
-        "hypothesis": shown(descent.hypothesis),
-        "settings": {shown(str(name)): shown(str(value)) for name, value in descent.settings.items()},
-    }
-
-
-def _gain(gain: Gain | None) -> dict[str, Any] | None:
-    if gain is None:
-        return None
-    ends = [gain.interval.low, gain.interval.high] if gain.interval else None
-    return {"mean": gain.mean, "interval": ends, "cases": gain.cases}
-
-
-@dataclass(slots=True)
-class DiffBudget:
-    """Remaining budget of comparisons for all files of one document."""
-
-    steps: int = 1_000_000
-    """A second or less."""
-    bytes: int = 4 << 20
-    """Bytes compared, of both sides."""
-    rows: int = 12_000
-    """Lines that the document holds."""
-
-
-class BoundedMatcher(difflib.SequenceMatcher[str]):
-    """Groups of changed lines as difflib's, from shared lines that take no more steps than are left."""
-
-    def __init__(self, before: Sequence[str], after: Sequence[str], budget: DiffBudget) -> None:
-        super().__init__(None, "", "")
-        self.a, self.b = before, after
-        begin, end = _common(before, after)
-        inner = before[begin : len(before) - end], after[begin : len(after) - end]
-        pairs = _shared(*_numbered(*inner), budget)
-        self.is_whole = pairs is not None
-        """Whether all lines were compared."""
-        blocks = [difflib.Match(0, 0, begin)]
-        for i, j in pairs or ():
-            last = blocks[-1]
-            if (i + begin, j + begin) == (last.a + last.size, last.b + last.size):
-                blocks[-1] = last._replace(size=last.size + 1)
-            else:
-                blocks.append(difflib.Match(i + begin, j + begin, 1))
-        blocks.append(difflib.Match(len(before) - end, len(after) - end, end))
-        self._blocks = [*blocks, difflib.Match(len(before), len(after), 0)]
-
-    def get_matching_blocks(self) -> list[difflib.Match]:
-        """Return the shared lines, in order; the last is empty, as difflib's callers expect."""
-        return self._blocks
-
-
-def _common(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines two texts share at their beginning, and of the rest at their end."""
-    most = min(len(before), len(after))
-    begin = next((i for i in range(most) if before[i] != after[i]), most)
-    most -= begin
-    end = next((i for i in range(most) if before[-1 - i] != after[-1 - i]), most)
-    return begin, end
-
-
-def _numbered(before: Sequence[str], after: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Return texts with a number for each different line: comparing long lines takes no time then."""
-    numbers: dict[str, int] = {}
-    numbered = [[numbers.setdefault(line, len(numbers)) for line in text] for text in (before, after)]
-    return numbered[0], numbered[1]
-
-
-def _shared(before: Sequence[int], after: Sequence[int], budget: DiffBudget) -> list[tuple[int, int]] | None:
-    """Return the places of a longest sequence of shared lines; None where no more steps are left."""
-    count, other = len(before), len(after)
-    farthest, ends = {1: 0}, list[dict[int, int]]()  # by diagonal, how far down ``before`` so many differences lead
-    for differences in range(count + other + 1):
-        row: dict[int, int] = {}
-        for diagonal in range(-differences, differences + 1, 2):
-            down = diagonal == -differences or (
-                diagonal != differences and farthest.get(diagonal - 1, -1) < farthest.get(diagonal + 1, -1)
-            )
-            i = farthest[diagonal + 1] if down else farthest[diagonal - 1] + 1
-            start, j = i, i - diagonal
-            while i < count and j < other and before[i] == after[j]:
-                i, j = i + 1, j + 1
-            row[diagonal] = i
-            budget.steps -= 1 + i - start
-            if i >= count and j >= other:
-                return _path(ends, diagonal, i)
-        if budget.steps < 0:
-            return None
-        ends.append(row)
-        farthest = row
-    raise AssertionError("Removing and adding all lines leads from any text to any other.")
-
-
-def _path(ends: Sequence[dict[int, int]], diagonal: int, i: int) -> list[tuple[int, int]]:
-    """Return the shared lines on the way to a diagonal's end, from where each number of differences had led."""
-    found: list[tuple[int, int]] = []
-    for differences in range(len(ends), 0, -1):
-        before = ends[differences - 1]
-        down = diagonal == -differences or (
-            diagonal != differences and before.get(diagonal - 1, -1) < before.get(diagonal + 1, -1)
-        )
-        came_from = diagonal + 1 if down else diagonal - 1
-        start = before[came_from] + (0 if down else 1)
-        found += ((at, at - diagonal) for at in range(i - 1, start - 1, -1))
-        diagonal, i = came_from, before[came_from]
-    found += ((at, at) for at in range(i - 1, -1, -1))
-    return found[::-1]
+    """Return each submission's edit, by the names of its columns."""
+    rows = [{name: value for name, value in dict(edit).items() if name not in OF_THE_RUN} for edit in lineage(record)]
+    for row in rows:
+        row["hypothesis"] = shown(row["hypothesis"] or "")
+        row["settings"] = {shown(str(name)): shown(str(value)) for name, value in row["settings"].items()}
+    return {"edits": rows}

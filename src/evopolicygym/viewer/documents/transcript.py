@@ -13,6 +13,7 @@ from typing import Any
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.transcripts import SubmissionPlaces
 from evopolicygym.viewer.documents.conversation import Line, add_usage, page_entries, submission_entry
 from evopolicygym.viewer.documents.reading import below, read_bytes
 from evopolicygym.viewer.documents.run import ModelUse
@@ -21,8 +22,6 @@ PAGE_BYTES = 48 * 1024
 """Bytes after which a page ends, at the end of a line."""
 MOST_BYTES = 65 << 20
 """Most bytes of a transcript: an agent's log has 64 MiB at most, and a line on what was cut."""
-TAKEN = re.compile(rb"submission (\d{1,6}) (?:accepted|is taken)|(?:submit_id|\"submission)\\?\"?: ?(\d{1,6})")
-"""Patterns of submissions in calls and answers of the judge's client; its first versions said "is taken"."""
 _TIME = re.compile(rb'"(?:time|timestamp)": ?"(\d{4}-\d\d-\d\dT[^"]{6,24})"')
 
 
@@ -40,22 +39,18 @@ class Index:
 
 def transcript_index(path: Path | None) -> Index:
     """Return the index of a transcript, read once from end to end and not held."""
-    starts, times, marks, printed = array("q"), list[str](), dict[int, int](), set[int]()
+    starts, times, found = array("q"), list[str](), SubmissionPlaces()
     offset = begun = 0
     for line in _lines(path):
         if not starts or offset - begun >= PAGE_BYTES:
             starts.append(offset)
             times.append("")
             begun = offset
-        if not times[-1] and (found := _TIME.search(line[:400])):
-            times[-1] = found.group(1).decode("ascii", "replace")
-        for item in TAKEN.finditer(line[: 1 << 16]):
-            number, is_event = int(item.group(1) or item.group(2)), line.startswith(b"{")
-            if number not in marks or (number in printed and is_event and item.group(1)):
-                marks[number] = offset  # some tools print a command's output before the event that has it
-                (printed.discard if is_event else printed.add)(number)
+        if not times[-1] and (time := _TIME.search(line[:400])):
+            times[-1] = time.group(1).decode("ascii", "replace")
+        found.add(line, offset)
         offset += len(line)
-    return Index(starts, tuple(times), marks, offset)
+    return Index(starts, tuple(times), found.places, offset)
 
 
 def _lines(path: Path | None) -> Iterator[bytes]:

@@ -17,11 +17,11 @@ export function lineage(run, choose, lines) {
   const drawing = chart({
     role: "group", label: `Lineage of ${run.submissions.length} submissions: validation mean against train episodes spent`, height: 260,
     x: { domain: [0, run.budget], title: "train episodes spent", whole: true }, y: { domain: [low, high], title: "validation mean" },
-    rows: () => [["submission", "parent", "spent", "validation", "edit", "gain"], ...run.submissions.map((one) => [one.index, one.parent, one.spent, one.validation?.mean, one.edit, one.hit])],
+    rows: () => [["submission", "parent", "spent", "validation", "edit", "gain"], ...run.submissions.map((one) => [one.index, one.parent, one.spent, one.validation?.mean, one.edit_kind, one.is_hit])],
     draw: (frame) => {
       const place = (index) => (index === -1 ? [frame.x(0), frame.y(root)] : [frame.x(run.submissions[index].spent), frame.y(height(run.submissions[index]))]);
       const edges = run.submissions.filter((one) => finite(one.parent) !== null)
-        .map((one) => path([place(one.parent), place(one.index)], { class: one.declared ? "edge declared" : "edge" }));
+        .map((one) => path([place(one.parent), place(one.index)], { class: one.is_declared ? "edge declared" : "edge" }));
       const nodes = run.submissions.map((one) => {
         const [x, y] = place(one.index);
         const group = s("a", { class: "node", href: `#/run/${run.id}/${one.index}`, "aria-label": lines(one).join(", "), click: (event) => {
@@ -30,8 +30,8 @@ export function lineage(run, choose, lines) {
           choose(one.index);
         } });
         group.append(s("circle", { cx: x, cy: y, r: 10, class: "target" }));
-        if (one.hit) group.append(s("circle", { cx: x, cy: y, r: 8, class: "ring" }));
-        group.append(one.status === "ok" || one.playing ? mark(EDITS[one.edit]?.[0] ?? "circle", x, y, 4.2, { class: `edit ${one.edit ?? "none"}` }) : mark("cross", x, y, 4, { class: "failure" }));
+        if (one.is_hit) group.append(s("circle", { cx: x, cy: y, r: 8, class: "ring" }));
+        group.append(one.status === "ok" || one.playing ? mark(EDITS[one.edit_kind]?.[0] ?? "circle", x, y, 4.2, { class: `edit ${one.edit_kind ?? "none"}` }) : mark("cross", x, y, 4, { class: "failure" }));
         return tell(group, lines(one));
       });
       const starter = tell(s("g", null, mark("diamond", ...place(-1), 4, { class: "starter" })), ["the starter policy"]);

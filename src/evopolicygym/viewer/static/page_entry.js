@@ -142,12 +142,12 @@ function reachedAt(run, random, share) {
 }
 
 function editsOf({ edits, runs, of }) {
-  const kinds = [...new Set(edits.map((edit) => edit.edit).filter(Boolean))].sort();
+  const kinds = [...new Set(edits.map((edit) => edit.edit_kind).filter(Boolean))].sort();
   if (!kinds.length) return null;
   const rows = kinds.map((kind) => {
-    const own = edits.filter((edit) => edit.edit === kind);
-    const gains = own.map((edit) => finite(edit.gain?.mean)).filter((gain) => gain !== null);
-    return { kind, own, gains, hits: own.filter((edit) => edit.hit).length };
+    const own = edits.filter((edit) => edit.edit_kind === kind);
+    const gains = own.map((edit) => finite(edit.paired_gain)).filter((gain) => gain !== null);
+    return { kind, own, gains, hits: own.filter((edit) => edit.is_hit).length };
   });
   return section("Edits", `What its submissions changed, and whether that was a gain beyond noise on the same validation cases.${runs < of ? ` Of ${runs} of ${of} runs.` : ""}`, table([
     { name: "edit", text: true, value: (r) => r.kind },

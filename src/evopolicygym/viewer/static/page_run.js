@@ -181,11 +181,11 @@ function objective(sentences) {
 }
 
 function row(one, choose) {
-  const edit = EDITS[one.edit];
+  const edit = EDITS[one.edit_kind];
   const value = one.validation ? number(one.validation.mean, undefined, one.validation.standard_error) : one.train === null ? "" : number(one.train);
   return h("button", { type: "button", click: () => choose(one.index), class: one.selected ? "selected" : null },
     h("span", { class: "index" }, one.index),
-    s("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", class: `edit ${one.edit ?? ""}`, role: "img", "aria-label": edit?.[1] ?? "change unknown" }, edit ? mark(edit[0], 0, 0, 4.2) : null),
+    s("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", class: `edit ${one.edit_kind ?? ""}`, role: "img", "aria-label": edit?.[1] ?? "change unknown" }, edit ? mark(edit[0], 0, 0, 4.2) : null),
     h("span", { class: "what" }, one.playing ? "playing …" : one.status === "ok" ? [`${one.n_episodes} ep.`, one.n_failed ? h("span", { class: "failed" }, ` ${one.n_failed} failed`) : null] : h("span", { class: "failed" }, one.status.replaceAll("_", " "))),
     h("span", { class: "value", title: one.validation ? "mean validation return" : "mean train return" }, value),
     h("span", { class: "flag", title: one.selected ? "selected" : one.new_best ? "a new best" : "" }, one.selected ? "◆" : one.new_best ? "▲" : ""));
@@ -203,7 +203,7 @@ function timeline(run, choose) {
     label: `Returns of ${run.submissions.length} submissions against train episodes spent`, height: 340, bottom: 72,
     x: { domain: [0, run.budget], title: "", whole: true }, y: { domain: domain([...returns, ...validation, ...trains, ...scored, run.task.random]), title: "return" },
     rows: () => [["submission", "from", "spent", "status", "train", "validation", "standard error", "best", "edit", "selected"],
-      ...run.submissions.map((one) => [one.index, one.from, one.spent, one.status, one.train, one.validation?.mean, one.validation?.standard_error, one.best, one.edit, one.selected])],
+      ...run.submissions.map((one) => [one.index, one.from, one.spent, one.status, one.train, one.validation?.mean, one.validation?.standard_error, one.best, one.edit_kind, one.selected])],
     draw: (frame) => {
       places.clear();
       band = s("rect", { y: frame.top, height: frame.bottom - frame.top, x: 0, width: 0, class: "band" });
@@ -233,8 +233,8 @@ function timeline(run, choose) {
           if (one.selected) group.append(s("circle", { cx: x, cy: y, r: 10, class: "ring" }));
           group.append(mark("diamond", x, y, one.new_best ? 4.6 : 3.4, { class: one.new_best ? "validation newbest" : "validation" }));
         }
-        const edit = EDITS[one.edit];
-        if (edit) group.append(mark(edit[0], frame.x(one.from) + width / 2, frame.bottom + 34, Math.min(4.2, Math.max(1.6, width / 2.6)), { class: `edit ${one.edit}` }));
+        const edit = EDITS[one.edit_kind];
+        if (edit) group.append(mark(edit[0], frame.x(one.from) + width / 2, frame.bottom + 34, Math.min(4.2, Math.max(1.6, width / 2.6)), { class: `edit ${one.edit_kind}` }));
         if (one.status !== "ok" && !one.playing) group.append(mark("cross", frame.x(one.from) + width / 2, frame.bottom - 8, 4, { class: "failure" }));
         parts.push(tell(group, summary(one)));
       }
@@ -258,8 +258,8 @@ function summary(one) {
   if (one.status !== "ok" && !one.playing) lines.push(one.status.replaceAll("_", " "));
   if (one.train !== null) lines.push(`train ${number(one.train)} over ${one.n_episodes}`);
   if (one.validation) lines.push(`validation ${withError(one.validation.mean, one.validation.standard_error)}`);
-  if (one.edit) lines.push(edited(one));
-  if (one.gain) lines.push(gained(one.gain));
+  if (one.edit_kind) lines.push(edited(one));
+  if (finite(one.paired_gain) !== null) lines.push(gained(one));
   if (one.hypothesis) lines.push(`hypothesis: ${one.hypothesis}`);
   return lines;
 }

@@ -1,6 +1,6 @@
 // One submission in detail, in four tabs: what it changed, what came back, what the agent said, its episodes.
 
-import { h, put, link, number, count, short, money, duration, plusMinus } from "./dom.js";
+import { h, put, link, number, count, short, money, duration, plusMinus, finite } from "./dom.js";
 import { region } from "./region.js";
 import { changeTab } from "./tab_change.js";
 import { episodesTab } from "./tab_episodes.js";
@@ -71,26 +71,26 @@ function heading(run, one) {
 
 // What a submission changed against its parent, in words.
 export function edited(one) {
-  if (one.edit === "none") return "nothing changed";
+  if (one.edit_kind === "none") return "nothing changed";
   const parent = one.parent === -1 ? "the starter" : `submission ${one.parent}`;
-  const words = { revert: `a return to ${parent}`, repair: `a repair, from ${parent}` }[one.edit] ?? `${one.edit} edit of ${parent}`;
+  const words = { revert: `a return to ${parent}`, repair: `a repair, from ${parent}` }[one.edit_kind] ?? `${one.edit_kind} edit of ${parent}`;
   const lines = one.changed_lines ? `, ${count(one.changed_lines)} ${one.changed_lines === 1 ? "line" : "lines"}` : "";
   return `${words}${lines}${one.mended_by === null ? "" : `, mended by ${one.mended_by}`}${one.acts_by_episode ? ", acts by episode" : ""}`;
 }
 
-export function gained(gain) {
-  const error = gain.interval ? (gain.interval[1] - gain.interval[0]) / 4 : null;
-  const ends = gain.interval ? ` [${number(gain.interval[0], undefined, error)}, ${number(gain.interval[1], undefined, error)}]` : "";
-  return `gain over its parent ${number(gain.mean, undefined, error)}${ends}`;
+export function gained({ paired_gain: mean, paired_gain_low: low, paired_gain_high: high }) {
+  const error = low === null ? null : (high - low) / 4;
+  const ends = low === null ? "" : ` [${number(low, undefined, error)}, ${number(high, undefined, error)}]`;
+  return `gain over its parent ${number(mean, undefined, error)}${ends}`;
 }
 
 function sentence(run, one) {
   const parts = [`${count(one.n_episodes)} train ${one.n_episodes === 1 ? "episode" : "episodes"}`];
   if (one.train !== null) parts.push(`train ${number(one.train)}`);
   if (one.validation) parts.push(["validation ", plusMinus(one.validation.mean, one.validation.standard_error)]);
-  if (one.edit) parts.push(edited(one));
-  if (one.gain) parts.push(gained(one.gain));
-  if (one.hit) parts.push("a real gain");
+  if (one.edit_kind) parts.push(edited(one));
+  if (finite(one.paired_gain) !== null) parts.push(gained(one));
+  if (one.is_hit) parts.push("a real gain");
   if (one.hypothesis) parts.push(`expected: ${one.hypothesis}`);
   const settings = Object.entries(one.settings ?? {});
   if (settings.length) parts.push(`set ${settings.map(([name, value]) => `${name} = ${value}`).join(", ")}`);

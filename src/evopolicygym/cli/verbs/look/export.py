@@ -24,6 +24,7 @@ from evopolicygym.export.exporters import export as write
 from evopolicygym.export.hub import HubUpload, push, repository_of, tables_upload, total_bytes
 from evopolicygym.records.checked import CheckedRun, open_usable_runs
 from evopolicygym.records.reader import find_places
+from evopolicygym.records.rows import TABLES
 
 EXAMPLES = """
 Examples:
@@ -80,16 +81,14 @@ def export(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="parquet, csv, minari, atif, every-eval-ever, hf-eval-results, or an installed format.",
+            help="parquet, csv, jsonl, minari, atif, every-eval-ever, hf-eval-results, or an installed format.",
         ),
     ],
     runs: RunsArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The directory to write into.")],
     tables: Annotated[
         str,
-        typer.Option(
-            help="Tables to write, with commas: runs, submissions, episodes, steps. Default: all; csv without steps."
-        ),
+        typer.Option(help=f"Tables to write, with commas: {', '.join(TABLES)}. Default: all; csv without steps."),
     ] = "",
     no_steps: Annotated[bool, typer.Option("--no-steps", help="Leave the table of steps out.")] = False,
     push_to: PushTo = "",
@@ -99,7 +98,7 @@ def export(
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write runs as tables (Parquet, CSV), train episodes as Minari data sets, or conversations as ATIF."""
+    """Write runs as tables (Parquet, CSV, JSON lines), train episodes as Minari data sets, or conversations as ATIF."""
 
     def follow(runs: Iterable[CheckedRun]) -> Iterable[CheckedRun]:
         return track(runs, "exporting", len(opened.runs), console=err(), disable=as_json)
@@ -123,7 +122,7 @@ def export(
         print_problems(err(), opened.problems)
         _print(exported, output)
     if repository:
-        upload = tables_upload(exported.written, output, repository, exported.runs, is_private=not public)
+        upload = tables_upload(exported.written, output, repository, is_private=not public)
         document["push"] = _push(upload, really=yes, quiet=as_json)
     if as_json:
         print_json(document)

@@ -12,7 +12,7 @@ from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
 from evopolicygym.core.task import Memory, Task, TaskInterface, TaskText
 from evopolicygym.core.world import world_text
-from evopolicygym.judge.interface_text import PERMUTED_NOTE, changes_text, plain_text
+from evopolicygym.records.interface_text import PERMUTED_NOTE, changes_text, plain_text
 from evopolicygym.records.paths import FILM, SHEET
 
 CONTRACT = """\
