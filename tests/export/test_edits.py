@@ -138,5 +138,5 @@ def test_the_page_makes_training_data(tmp_path: Path, monkeypatch: pytest.Monkey
     assert {pair["prompt"].splitlines()[0] for pair in names["pairs"]} == {"# Task: Humanoid-v5"}
     assert all(pair["chosen"] != pair["rejected"] for pair in names["pairs"])
     assert [turn["role"] for turn in names["examples"][0]["messages"]] == ["system", "user", "assistant"]
-    assert names["examples"][0]["messages"][2]["content"].strip().startswith("diff --git")
+    assert "\n\ndiff --git a/" in names["examples"][0]["messages"][2]["content"]
     assert max(row["reward"] for row in names["rewards"]) == pytest.approx(1, abs=0.1)
