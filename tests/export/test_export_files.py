@@ -1,5 +1,6 @@
 """Files of the tables: other programs read back what the record holds, and nothing is overwritten unasked."""
 
+import base64
 import csv
 import io
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pytest
 from pyarrow import parquet
@@ -152,6 +154,34 @@ def test_datasets_reads_tables(loaded: Runs, runs: Path, tmp_path: Path, name: s
         assert {column.name: found.features[column.name].dtype for column in declared if column.kind in types} == {
             column.name: types[column.kind] for column in declared if column.kind in types
         }
+
+
+@pytest.mark.parametrize("name", ["parquet", "jsonl", "csv"])
+def test_pictures_are_pictures(tmp_path: Path, name: str) -> None:
+    """Each format holds a picture as a PNG: Parquet its bytes, texts Base64; and the shape of its numbers."""
+    film(tmp_path / "run", 2, 12)
+    export(name, opened(tmp_path / "run"), tmp_path / "out", [STEPS])
+    read = {"parquet": pd.read_parquet, "jsonl": lambda file: pd.read_json(file, lines=True), "csv": pd.read_csv}[name]
+    cells = read(tmp_path / "out" / f"steps.{name}")[["observation_picture", "observation_shape"]].to_numpy().tolist()
+    steps = list(load_runs(tmp_path / "run").steps())
+    found = [cell["bytes"] if name == "parquet" else base64.b64decode(cell) for cell, _ in cells]
+
+    assert found == [step.observation_picture for step in steps]
+    assert [shape for _, shape in cells] == ["[12,12,3]"] * 2
+
+
+@pytest.mark.nightly
+def test_datasets_shows_pictures(tmp_path: Path) -> None:
+    """Hugging Face's ``datasets`` decodes them from Parquet by itself."""
+    datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
+    film(tmp_path / "run", 2, 12)
+    export("parquet", opened(tmp_path / "run"), tmp_path / "out", [STEPS])
+    files, cache = str(tmp_path / "out" / "steps.parquet"), str(tmp_path / "cache")
+    found = datasets.load_dataset("parquet", data_files=files, split="train", cache_dir=cache)
+
+    assert [np.asarray(row["observation_picture"]).ravel().tolist() for row in found] == [
+        row["observation"] for row in found
+    ]
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -1,5 +1,6 @@
 """The tables of runs, as a program gets them: what a record says, and nothing of what it hides."""
 
+import io
 import math
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import PIL.Image
 import pytest
 
 import evopolicygym
@@ -208,6 +210,10 @@ def test_pictures_are_read_row_by_row(tmp_path: Path) -> None:
 
     assert [pictures[place].ravel().tolist() for place in range(5)] == [
         step.observation.tolist() for step in steps if step.observation is not None
+    ]
+    assert {step.observation_shape for step in steps} == {(40, 40, 3)}
+    assert [np.asarray(PIL.Image.open(io.BytesIO(step.observation_picture or b""))).tolist() for step in steps] == [
+        picture.tolist() for picture in pictures[:5]
     ]
     assert steps[-1].final_observation is not None
     assert steps[-1].final_observation.tolist() == pictures[5].ravel().tolist()

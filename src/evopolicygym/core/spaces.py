@@ -35,6 +35,10 @@ class Discrete:
     """What each value means, in order; empty where the spec doesn't say."""
 
 
+SMALLEST_PICTURE = 3
+"""Rows and columns from which on bytes are looked at as a picture."""
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """Arrays of one shape and dtype within bounds."""
@@ -51,6 +55,14 @@ class Box:
     def size(self) -> int:
         """The number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether its arrays are looked at as pictures: bytes of (rows, columns[, 1 or 3])."""
+        match self.shape:
+            case (rows, columns) | (rows, columns, 1 | 3):
+                return self.dtype == "uint8" and min(rows, columns) >= SMALLEST_PICTURE
+        return False
 
     def limits(self) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
         """Return the lower and the upper bounds as float64 arrays of the space's shape."""

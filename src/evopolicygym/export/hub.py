@@ -33,6 +33,7 @@ FEATURES = {
     ValueKind.TIME: "dtype: timestamp[ms]",
     ValueKind.JSON: "dtype: string",
     ValueKind.NUMBERS: "list: float64",
+    ValueKind.PICTURE: "dtype: image",
 }
 """Types of columns as a card has them."""
 TABLES_CARD = """\
@@ -145,7 +146,8 @@ def tables_card(written: Sequence[WrittenFile], repository: str) -> str:
 
 
 def _features(table: WrittenFile) -> str:
-    kinds = FEATURES | {ValueKind.TIME: FEATURES[ValueKind.TEXT]} if table.path.suffix == ".jsonl" else FEATURES
+    texts = dict.fromkeys((ValueKind.TIME, ValueKind.PICTURE), FEATURES[ValueKind.TEXT])
+    kinds = FEATURES | texts if table.path.suffix == ".jsonl" else FEATURES
     return "".join(f"  - name: {column.name}\n    {kinds[column.kind]}\n" for column in columns(TABLES[table.name]))
 
 

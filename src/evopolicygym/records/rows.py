@@ -31,6 +31,8 @@ Json = NewType("Json", str)
 """A JSON text; NaN and infinities are the strings "NaN", "Inf", "-Inf"."""
 Numbers = NDArray[np.float64]
 """A flat list of numbers."""
+Picture = NewType("Picture", bytes)
+"""A PNG file."""
 
 
 class ValueKind(StrEnum):
@@ -44,6 +46,8 @@ class ValueKind(StrEnum):
     """In UTC, to the millisecond."""
     JSON = "JSON"
     NUMBERS = "numbers"
+    PICTURE = "picture"
+    """A PNG file."""
 
 
 _KINDS: Mapping[Any, ValueKind] = {
@@ -61,6 +65,7 @@ _KINDS: Mapping[Any, ValueKind] = {
     datetime: ValueKind.TIME,
     Json: ValueKind.JSON,
     Numbers: ValueKind.NUMBERS,
+    Picture: ValueKind.PICTURE,
 }
 
 
@@ -538,6 +543,7 @@ class StepRow(Record):
     observation_shape: tuple[int, ...] | None = column(
         "its shape: of a picture rows, columns and channels; null with it"
     )
+    observation_picture: Picture | None = column("the same as a PNG, where it is bytes of a picture")
     observation_json: Json | None = column("the same where the space is a Dict, a Tuple or a Text")
     action: Numbers | None = column("as the environment was given it, where the space is one array or integer")
     action_json: Json | None = column("the same where the space is a Dict, a Tuple or a Text")

@@ -11,11 +11,12 @@ from evopolicygym.core.agent import OUTSIDE, SHELL
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.options import RUN_OPTIONS, changed_settings
+from evopolicygym.core.png import png
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.run_summary import RunSummary, UsageSummary
 from evopolicygym.core.score import Estimate, estimate
-from evopolicygym.core.spaces import Dict, RecordedSpace, Text, Tuple, UnknownSpace, recorded_space
+from evopolicygym.core.spaces import Box, Dict, RecordedSpace, Text, Tuple, UnknownSpace, recorded_space
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import printable, well_formed
 from evopolicygym.records.checked import CheckedRun
@@ -27,6 +28,7 @@ from evopolicygym.records.rows import (
     EpisodeRow,
     Json,
     Numbers,
+    Picture,
     RunRow,
     StepRow,
     SubmissionRow,
@@ -321,6 +323,7 @@ def step_rows(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator
             step=index,
             observation=observation,
             observation_shape=None if observation is None else np.shape(step.observation),
+            observation_picture=_picture(observations, step.observation),
             observation_json=observation_json,
             action=action,
             action_json=action_json,
@@ -342,6 +345,12 @@ def _check_count(steps: Iterator[Step], episode: EpisodeRow, where: str) -> Iter
         yield step
     if count != episode.length:
         raise RecordError(f"{where} has {count} steps; the event log says that the episode had {episode.length}.")
+
+
+def _picture(space: RecordedSpace, value: Any) -> Picture | None:  # noqa: ANN401 - a value of any space
+    if value is None or not isinstance(space, Box) or not space.is_picture:
+        return None
+    return Picture(png(np.asarray(value, np.uint8)))
 
 
 def _cells(space: RecordedSpace, value: Any) -> tuple[Numbers | None, Json | None]:  # noqa: ANN401 - a value of any space

@@ -1,9 +1,10 @@
 """Tables as CSV (RFC 4180, UTF-8): a line of column names, then a line for each row.
 
-Null is an empty field; numbers round-trip exactly; a list of numbers is JSON. A text that begins as a formula does gets
-an apostrophe (``csv_text``).
+Null is an empty field; numbers round-trip exactly; a list of numbers is JSON, and a picture Base64 of a PNG. A text
+that begins as a formula does gets an apostrophe (``csv_text``).
 """
 
+from base64 import b64encode
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -57,6 +58,8 @@ def _field(value: Any) -> str:  # noqa: ANN401 - a cell of any column
             return iso_time(value)
         case np.ndarray():
             return dumps(value)
+        case bytes():
+            return b64encode(value).decode("ascii")
         case str():
             return csv_text(value)
         case _:

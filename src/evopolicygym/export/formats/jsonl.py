@@ -1,10 +1,11 @@
 """Tables as JSON lines: an object for each row, with the names of its columns.
 
 Types are those of Parquet: what is JSON there is a text of JSON here too, so that all rows of a file have the same.
-Times are texts. NaN and infinities, which JSON doesn't have, are null.
+Times are texts, and a picture is Base64 of a PNG. NaN and infinities, which JSON doesn't have, are null.
 """
 
 import math
+from base64 import b64encode
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -58,6 +59,8 @@ def _value(value: Any) -> Any:  # noqa: ANN401 - a cell of any column
     match value:
         case datetime():
             return iso_time(value)
+        case bytes():
+            return b64encode(value).decode("ascii")
         case float():
             return value if math.isfinite(value) else None
         case np.ndarray():

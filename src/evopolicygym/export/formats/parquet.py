@@ -1,5 +1,7 @@
 """Tables as Parquet: typed columns with their meanings in the schema, compressed. One group of rows is buffered."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,9 +24,8 @@ class ParquetFileWriter(RowWriter):
     def __init__(self, table: str, path: Path) -> None:
         super().__init__(path)
         self._columns = columns(TABLES[table])
-        self._schema = pa.schema(
-            [_field(column) for column in self._columns], metadata={"table": f"evopolicygym {table}"}
-        )
+        fields = [_field(column) for column in self._columns]
+        self._schema = pa.schema(fields, metadata={"table": f"evopolicygym {table}", **_features(self._columns)})
         self._file = parquet.ParquetWriter(self.part, self._schema, compression="zstd")
         self._rows: list[object] = []
         self._bytes = 0
@@ -68,7 +69,14 @@ TYPES = {
     ValueKind.TIME: pa.timestamp("ms"),  # without a time zone, for which DuckDB needs another package
     ValueKind.JSON: pa.string(),
     ValueKind.NUMBERS: pa.list_(pa.float64()),
+    ValueKind.PICTURE: pa.struct([("bytes", pa.binary()), ("path", pa.string())]),  # as ``datasets`` keeps pictures
 }
+
+
+def _features(declared: Sequence[ColumnSchema]) -> dict[str, str]:
+    """Return what ``datasets`` reads of a schema: which columns are pictures; nothing where none is."""
+    pictures = {column.name: {"_type": "Image"} for column in declared if column.kind is ValueKind.PICTURE}
+    return {"huggingface": json.dumps({"info": {"features": pictures}})} if pictures else {}
 
 
 def _field(column: ColumnSchema) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -77,6 +85,8 @@ def _field(column: ColumnSchema) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 def _array(column: ColumnSchema, values: list[Any]) -> Any:  # noqa: ANN401 - as above
+    if column.kind is ValueKind.PICTURE:
+        values = [None if value is None else {"bytes": value, "path": None} for value in values]
     if column.kind is not ValueKind.NUMBERS:
         return pa.array(values, TYPES[column.kind])
     offsets = np.zeros(len(values) + 1, np.int32)
@@ -93,6 +103,6 @@ def _size(row: object, columns: tuple[ColumnSchema, ...]) -> int:
         match column.cell(row):
             case np.ndarray() as numbers:
                 total += numbers.nbytes
-            case str() as text:
+            case str() | bytes() as text:
                 total += len(text)
     return total

@@ -21,8 +21,6 @@ from evopolicygym.viewer.documents.submission import hidden_bundle
 
 MOST_BLOCK = 1 << 20
 """Bytes of pictures that a document holds, before they are written as text; at least one step's."""
-SMALLEST = 3
-"""Rows and columns from which on bytes are looked at as a picture."""
 GRID = "minigrid"
 """The package whose pictures are no colours but the kinds, colours and states of things, a cell each."""
 
@@ -30,9 +28,8 @@ GRID = "minigrid"
 def picture_parts(space: RecordedSpace, name: str = "") -> Iterator[tuple[str, Box]]:
     """Yield those parts of a space that are pictures, with their names: bytes of (rows, columns[, 1 or 3])."""
     match space:
-        case Box(shape=(rows, columns, *channels), dtype="uint8"):
-            if min(rows, columns) >= SMALLEST and channels in ([], [1], [3]):
-                yield name, space
+        case Box(is_picture=True):
+            yield name, space
         case Dict():
             for key, part in space.spaces:
                 yield from picture_parts(part, f"{name}.{key}" if name else key)
@@ -49,7 +46,7 @@ def without_pictures(value: Any, space: RecordedSpace) -> Any:  # noqa: ANN401 -
             return {key: part for key, part in kept.items() if part is not None}
         case Tuple() if isinstance(value, list | tuple):
             return [without_pictures(part, inner) for part, inner in zip(value, space.spaces, strict=False)]
-        case Box() if any(picture_parts(space)):
+        case Box(is_picture=True):
             return None
         case _:
             return value
