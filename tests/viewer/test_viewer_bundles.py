@@ -31,7 +31,7 @@ from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.experiment import experiment_bundle
 from evopolicygym.viewer.documents.overview import RunIndex, overview
 from evopolicygym.viewer.documents.reading import below, shown, within
-from evopolicygym.viewer.documents.run import ModelUse, bundle_of, run_bundle, uses_between
+from evopolicygym.viewer.documents.run import bundle_of, run_bundle
 from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
 from evopolicygym.viewer.site.pages import block, document_script, shell
@@ -333,16 +333,6 @@ def test_a_transcript_with_times(tmp_path: Path) -> None:
 
     assert [page_of(index, 7, time) for time in ("2026-01-01T00:00:00.000Z", "2028-01-01T00:00:00.000Z")] == [0, 1]
     assert (entry["role"], entry["text"], entry["time"]) == ("assistant", "I think.", "2027-01-01T00:00:00Z")
-
-
-def test_use_between_submissions() -> None:
-    """What a model used counts for the submission that came next; without a log nothing is said."""
-    uses = [ModelUse("t1", 10, 0.5, 1), ModelUse("t3", 5, None, 2), ModelUse("t5", 100, 1.0, 3)]
-
-    assert uses_between(uses, "t1", "t4") == {
-        "requests": 1, "tokens": 5, "cost": None, "cost_is_lower_bound": False, "seconds": 2,
-    }  # fmt: skip
-    assert uses_between([], "", "t9") is None
 
 
 def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:

@@ -480,7 +480,7 @@ class EditRow(Edit):
     cost_usd: float | None = column(
         "what the model cost since the submission before, as the model proxy counted; null without it", "US dollars"
     )
-    tokens: int | None = column("its input and output since the submission before; null as above", "tokens")
+    tokens: float | None = column("its input and output since the submission before; null as above", "tokens")
     first_message: int | None = column(
         "the first step of the conversation since the submission before, from 1, as `export atif` numbers them; null "
         "where the transcript doesn't tell"

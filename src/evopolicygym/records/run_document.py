@@ -5,7 +5,7 @@ fields, and trusts the rest: ``verify`` checks it.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -20,8 +20,10 @@ from evopolicygym.core.event import (
     AgentEnded,
     AgentMetered,
     AgentStarted,
+    Event,
     RunResumed,
     RunStopped,
+    SubmissionCharged,
     SubmissionPublished,
 )
 from evopolicygym.core.rollout import Episode
@@ -240,8 +242,26 @@ def _agent_findings(record: RunRecord) -> Mapping[str, str] | None:
 
 def usage_of(record: RunRecord) -> UsageSummary | None:
     """Return the usage that the model proxy measured; its cost is None if no price is known."""
-    total = _sum_usage([event.usage for event in _usage_events(record) if event.usage])
+    total = _sum_usage([event.usage for event in _usage_events(record.events) if event.usage])
     return UsageSummary({**total, "cost": total.get("cost")}) if total else None
+
+
+def usage_before_submissions(record: RunRecord) -> list[UsageSummary | None]:
+    """Return what the model proxy measured before each submission, since the one before; None without a proxy."""
+    usage = usage_of(record)
+    if usage is None:
+        return [None] * len(record.state.submissions)
+    events: list[Event] = []
+    found, before = list[UsageSummary | None](), dict.fromkeys(usage.amounts, 0.0)
+    for event in record.events:
+        if isinstance(event, AgentStarted | AgentMetered | AgentEnded):
+            events.append(event)
+        elif isinstance(event, SubmissionCharged):
+            total = before | _sum_usage([event.usage for event in _usage_events(events) if event.usage])
+            known = {name: total[name] - before[name] for name, amount in usage.amounts.items() if amount is not None}
+            found.append(UsageSummary({"cost": None, **known}))
+            before = total
+    return found
 
 
 def _tool_usage(record: RunRecord) -> UsageSummary | None:
@@ -249,10 +269,10 @@ def _tool_usage(record: RunRecord) -> UsageSummary | None:
     return UsageSummary(total) if total else None
 
 
-def _usage_events(record: RunRecord) -> Iterator[AgentMetered | AgentEnded]:
+def _usage_events(events: Iterable[Event]) -> Iterator[AgentMetered | AgentEnded]:
     """Yield the event that holds each turn's usage: its end, or its last measurement if it was interrupted."""
     latest: AgentMetered | None = None
-    for event in record.events:
+    for event in events:
         if isinstance(event, AgentMetered):
             latest = event
         elif isinstance(event, AgentEnded):

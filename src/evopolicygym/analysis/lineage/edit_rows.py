@@ -12,15 +12,14 @@ from evopolicygym.analysis.lineage.program import starter_files
 from evopolicygym.analysis.source import bundle_of
 from evopolicygym.analysis.text_diff import text_of, unified_diff
 from evopolicygym.core import regular_file
-from evopolicygym.core.agent import AllowanceUse
-from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, SubmissionCharged, SubmissionPublished
-from evopolicygym.core.run import RunState, after
+from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
+from evopolicygym.core.run import RunState
 from evopolicygym.core.submission import STARTER
 from evopolicygym.core.task import Memory
 from evopolicygym.records.feedback import read_summary
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.rows import EditRow
-from evopolicygym.records.run_document import usage_of
+from evopolicygym.records.run_document import usage_before_submissions
 from evopolicygym.records.transcripts import Transcript, transcript_of
 
 Span = tuple[int, int] | tuple[None, None]
@@ -29,15 +28,14 @@ Span = tuple[int, int] | tuple[None, None]
 
 def edit_rows(record: RunRecord) -> Iterator[EditRow]:
     """Yield the row of each of a run's edits; the files of one are held at a time."""
-    usage, used = usage_of(record), _used(record)
     feedback, spans = _feedback_before(record), message_spans(record, transcript_of(record))
-    for edit in lineage(record):
+    for edit, usage in zip(lineage(record), usage_before_submissions(record), strict=True):
         index = edit.submission
         before, after = files_of(record, edit.parent), files_of(record, index)
         yield EditRow(
             **dict(edit),
-            cost_usd=used[index].cost if usage and usage.cost is not None else None,
-            tokens=used[index].tokens if usage else None,
+            cost_usd=usage.cost if usage else None,
+            tokens=usage.tokens if usage else None,
             first_message=spans[index][0],
             last_message=spans[index][1],
             feedback_before=feedback[index],
@@ -64,18 +62,6 @@ def _as_json(files: Mapping[str, bytes]) -> dict[str, Any]:
         path: {"base64": base64.b64encode(files[path]).decode("ascii")} if text is None else text
         for path, text in texts.items()
     }
-
-
-def _used(record: RunRecord) -> list[AllowanceUse]:
-    """Return what the agent used before each submission, since the one before."""
-    state, total, found = RunState(record.state.opened), AllowanceUse(), list[AllowanceUse]()
-    for event in record.events:
-        if isinstance(event, AgentStarted | AgentMetered | AgentEnded):
-            state = after(state, event)
-        elif isinstance(event, SubmissionCharged):
-            found.append(AllowanceUse(state.used.cost - total.cost, state.used.tokens - total.tokens))
-            total = state.used
-    return found
 
 
 def _feedback_before(record: RunRecord) -> list[dict[str, Any] | None]:

@@ -184,7 +184,7 @@ class Documents:
             case ["pulse"]:
                 return {"tag": self.tag(f"run/{place.id}")}
             case []:
-                return run_bundle(place, look_at_run(place.root), self._record(place), self._requests(place))
+                return run_bundle(place, look_at_run(place.root), self._record(place))
             case ["audit"]:
                 return run_audit_bundle(self._conduct(place), self._record(place), self._index(place))
             case ["edits"]:

@@ -1,7 +1,6 @@
 """The page of a run: all submissions over episodes spent, with their results and the model's usage."""
 
 import json
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,11 +13,12 @@ from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped
 from evopolicygym.core.rollout import Episode
+from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.records.checked import CheckedRun
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.records.run_document import held_out_returns
+from evopolicygym.records.run_document import held_out_returns, usage_before_submissions
 from evopolicygym.records.tables import run_row
 from evopolicygym.viewer.documents.ending import ending
 from evopolicygym.viewer.documents.overview import SUMMARY, RunPlace, columns_of, labels_of
@@ -76,24 +76,6 @@ def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
     return tuple(sorted(found, key=_time))
 
 
-def uses_between(requests: Sequence[ModelUse], since: str, until: str) -> dict[str, Any] | None:
-    """Return what was used after one time and up to another; None where there is no log.
-
-    Requests are in the order of their times, ISO 8601 in UTC of one form, which are in the order of their texts.
-    """
-    if not requests:
-        return None
-    own = requests[bisect_right(requests, since, key=_time) : bisect_right(requests, until, key=_time)]
-    costs = [item.cost for item in own if item.cost is not None]
-    return {
-        "requests": len(own),
-        "tokens": sum(item.tokens for item in own),
-        "cost": sum(costs) if costs else None,
-        "cost_is_lower_bound": bool(costs) and len(costs) < len(own),
-        "seconds": sum(item.seconds for item in own),
-    }
-
-
 def _time(request: ModelUse) -> str:
     return request.time
 
@@ -102,9 +84,7 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def run_bundle(
-    place: RunPlace, checked: CheckedRun, record: RunRecord, requests: Sequence[ModelUse] = ()
-) -> dict[str, Any]:
+def run_bundle(place: RunPlace, checked: CheckedRun, record: RunRecord) -> dict[str, Any]:
     """Return all that a run's page shows at once."""
     state, selected = record.state, record.state.selected
     return {
@@ -112,7 +92,7 @@ def run_bundle(
         "score": _score(state.held_out(), held_out_returns(state)) if selected else None,
         "candidates": len(state.candidates),
         "checkpoint": selected.checkpoint if selected else None,
-        "submissions": _submissions(record, requests),
+        "submissions": _submissions(record),
         "turns": _turns(record),
         "stops": [{"at": e.time, "reason": e.reason.value, "message": shown(e.message)} for e in _stops(record)],
         "hidden": _hidden(record),
@@ -177,22 +157,25 @@ def bundle_of(record: RunRecord, checkpoint: str) -> Bundle | None:
     return read_bundle(place, record.paths.root, record.ignored) if place is not None else None
 
 
-def _submissions(record: RunRecord, requests: Sequence[ModelUse]) -> list[dict[str, Any]]:
+def _submissions(record: RunRecord) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     first_with: dict[str, int] = {}
-    since = ""
-    for milestone in submission_history(record.state):
+    for milestone, usage in zip(submission_history(record.state), usage_before_submissions(record), strict=True):
         charged = milestone.submission.charged
         found.append(
             {
                 **_submission(record, milestone),
                 "same_as": first_with.get(charged.checkpoint),
-                "used": uses_between(requests, since, charged.time),
+                "used": usage
+                and {"tokens": usage.tokens, "cost": usage.cost, "cost_is_lower_bound": usage.is_lower_bound},
             }
         )
         first_with.setdefault(charged.checkpoint, milestone.submission.index)
-        since = charged.time
     return found
+
+
+def _used(usage: UsageSummary) -> dict[str, Any]:
+    return {"tokens": usage.tokens, "cost": usage.cost, "cost_is_lower_bound": usage.is_lower_bound}
 
 
 def _submission(record: RunRecord, milestone: Milestone) -> dict[str, Any]:
