@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ def test_a_submission_has_its_files(tmp_path: Path) -> None:
     assert chosen.diff() == chosen.diff(chosen.parent) == run.edits[chosen.submission].diff
     assert chosen.diff(chosen.submission) == ""
     assert chosen.diff(-1).startswith("diff --git a/")
+    assert asdict(chosen) == dict(chosen)
     assert (chosen.feedback, chosen.messages) == (None, [])  # which the shipped record lacks
     with pytest.raises(evopolicygym.errors.UsageError, match="submission 14"):
         chosen.diff(14)

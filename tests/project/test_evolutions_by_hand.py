@@ -33,7 +33,7 @@ def test_edits_are_what_was_done(task: str) -> None:
     (root,) = (EXAMPLES / task).iterdir()
     edits = DIAGNOSTICS.load("edits").measure(read_run(root))
 
-    assert [one.edit.value for one in edits.submissions] == EDITS[task]
+    assert [one.edit_kind.value for one in edits.submissions] == EDITS[task]
 
 
 @pytest.mark.parametrize("task", EDITS)

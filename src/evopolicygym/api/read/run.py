@@ -105,7 +105,7 @@ class Run:
     @cached_property
     def submissions(self) -> list[Submission]:
         """A row for each submission; a column is an attribute and a key: ``row.status``, ``row["status"]``."""
-        return [Submission(**dict(row), record=self._run.record) for row in self._run.submissions]
+        return [Submission(row, self._run.record) for row in self._run.submissions]
 
     @property
     def edits(self) -> list[EditRow]:

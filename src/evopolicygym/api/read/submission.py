@@ -1,7 +1,6 @@
 """A submission of a run that was loaded: its row, its files, and what its agent said and read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from evopolicygym.analysis.lineage.edit_rows import files_of, message_spans
@@ -16,33 +15,37 @@ from evopolicygym.records.rows import SubmissionRow
 from evopolicygym.records.transcripts import transcript_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Submission(SubmissionRow):
     """A submission: the columns of its row, and what is read of the run directory when it is asked for."""
 
-    record: RunRecord = field(repr=False, compare=False)
+    __slots__ = ("_record",)
+    _record: RunRecord
+
+    def __init__(self, row: SubmissionRow, record: RunRecord) -> None:
+        SubmissionRow.__init__(self, **dict(row))
+        object.__setattr__(self, "_record", record)
 
     @property
     def parent(self) -> int | None:
         """The submission that it was made of, else the nearest in code; -1 for the starter policy, None if unknown."""
-        return lineage(self.record)[self.submission].parent
+        return lineage(self._record)[self.submission].parent
 
     @property
     def files(self) -> Mapping[str, bytes] | None:
         """The files of its checkpoint, by path; None if the record lacks them."""
-        return files_of(self.record, self.submission)
+        return files_of(self._record, self.submission)
 
     @property
     def feedback(self) -> dict[str, Any] | None:
         """Its ``summary.json``, as the agent could read it; None if the record lacks it."""
-        summary: dict[str, Any] | None = read_summary(self.record.paths, self.submission)
+        summary: dict[str, Any] | None = read_summary(self._record.paths, self.submission)
         return summary
 
     @property
     def messages(self) -> list[ConversationStep]:
         """The steps of the conversation that led to it, since the one before; empty without a transcript to read."""
-        transcript = transcript_of(self.record)
-        first, last = message_spans(self.record, transcript)[self.submission]
+        transcript = transcript_of(self._record)
+        first, last = message_spans(self._record, transcript)[self.submission]
         return [] if transcript is None or first is None else transcript.steps[first - 1 : last]
 
     def diff(self, other: int | None = None) -> str:
@@ -55,10 +58,10 @@ class Submission(SubmissionRow):
             UsageError: There is no such submission, or the record lacks the files of either.
         """
         base = self.parent if other is None else other
-        count = len(self.record.state.submissions)
+        count = len(self._record.state.submissions)
         if base is not None and not STARTER <= base < count:
             raise UsageError(f"Invalid submission {base}: expected -1, the starter policy, to {count - 1}.")
-        before, after = files_of(self.record, base), self.files
+        before, after = files_of(self._record, base), self.files
         if before is None or after is None:
             raise UsageError(f"The record lacks the files of submission {self.submission if after is None else base}.")
         return unified_diff(before, after)
