@@ -59,7 +59,7 @@ test-loaded: $(VENV)/.installed-dev ## Run the tests of `make test` beside four 
 	$(GATE_RUN) -m "$(GATE)" --beside 4
 
 test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run all tests, with optional libraries, packs, tools, Harbor and trackers; then on a loaded machine (hours)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]' $(OTHERS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]' $(OTHERS) datasets
 	$(BIN)/python -m pytest -m "not tools"
 	$(MAKE) tools test-tools
 	$(MAKE) harbor test-harbor
