@@ -2,9 +2,9 @@
 
 import base64
 import json
-import re
 import shutil
 import subprocess
+import sys
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 
 import evopolicygym
 from evopolicygym.records.checkpoints import checkpoint_name
+from page_blocks import blocks
 from places import ROOT
 from shell import Shell
 
@@ -124,19 +125,24 @@ def test_a_submission_has_its_files(tmp_path: Path) -> None:
 
 def test_the_page_makes_training_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
     """The blocks of docs/use/data.md make pairs, examples and rewards of the shipped records, in ten lines each."""
-    page = (ROOT / "docs" / "use" / "data.md").read_text(encoding="utf-8")
-    section = page.split("## Evolution as data")[1].split("\n## ")[0]
-    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    page = "docs/use/data.md"
+    headings = [place for place, line in enumerate((ROOT / page).read_text().splitlines()) if line.startswith("## ")]
+    first = (ROOT / page).read_text().splitlines().index("## Evolution as data")
+    last = headings[headings.index(first) + 1]
+    programs = [block for block in blocks(page) if first < block.line < last and block.language == "python"]
     monkeypatch.chdir(tmp_path)
-    shell.printed(
-        "export", "jsonl", FEW[0], FEW[0].parent / "Humanoid-v5", "-o", "evolution", "--tables", "tasks,edits"
-    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "read_evolution", raising=False)
+    places = (FEW[0], FEW[0].parent / "Humanoid-v5")
+    shell.printed("export", "jsonl", *places, "-o", "evolution", "--tables", "tasks,edits")
     names: dict[str, Any] = {}
-    for block in blocks:
-        exec(block, names)  # noqa: S102 - the page's own code
+    for block in programs:
+        if block.file:
+            (tmp_path / block.file).write_text(block.text)
+        else:
+            exec(block.text, names)  # noqa: S102 - the page's own code
 
-    assert max(len(block.splitlines()) for block in blocks) <= 10
-    assert {"prompt", "chosen", "rejected"} == set(names["pairs"][0])
+    assert [len([line for line in block.text.splitlines() if line]) <= 10 for block in programs] == [True] * 4
     assert {pair["prompt"].splitlines()[0] for pair in names["pairs"]} == {"# Task: Humanoid-v5"}
     assert all(pair["chosen"] != pair["rejected"] for pair in names["pairs"])
     assert [turn["role"] for turn in names["examples"][0]["messages"]] == ["system", "user", "assistant"]
