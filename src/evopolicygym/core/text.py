@@ -28,6 +28,13 @@ def iso_time(time: datetime) -> str:
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def seconds_of(time: str) -> float | None:
+    """Return an ISO time in seconds; None where it is none."""
+    with suppress(ValueError, OverflowError):
+        return datetime.fromisoformat(time).timestamp()
+    return None
+
+
 def unix_time() -> float:
     """Return the current time in seconds since 1970 UTC."""
     return time()

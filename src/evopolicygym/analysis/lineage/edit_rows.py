@@ -3,8 +3,6 @@
 import base64
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from datetime import datetime
 from typing import Any
 
 from evopolicygym.analysis.lineage.lineage import lineage
@@ -16,6 +14,7 @@ from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
 from evopolicygym.core.run import RunState
 from evopolicygym.core.submission import STARTER
 from evopolicygym.core.task import Memory
+from evopolicygym.core.text import seconds_of
 from evopolicygym.records.feedback import read_summary
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.rows import EditRow
@@ -98,13 +97,7 @@ def _last_step(state: RunState, transcript: Transcript, charged: SubmissionCharg
     told = transcript.submissions.get(charged.submit_index) if state.opened.task.memory is Memory.FULL else None
     if told:
         return told
-    times = [(time, number) for number, step in enumerate(transcript.steps, 1) if (time := _seconds(step.time))]
-    charged_at = _seconds(charged.time) or 0.0
+    times = [(time, number) for number, step in enumerate(transcript.steps, 1) if (time := seconds_of(step.time))]
+    charged_at = seconds_of(charged.time) or 0.0
     place = bisect_right(times, (charged_at, len(transcript.steps)))
     return times[place - 1][1] if place else None
-
-
-def _seconds(time: str) -> float | None:
-    with suppress(ValueError, OverflowError):
-        return datetime.fromisoformat(time).timestamp()
-    return None

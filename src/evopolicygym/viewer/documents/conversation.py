@@ -6,11 +6,10 @@ says, else plain text. All of it is untrusted: it is shown as text, bounded, wit
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
+from evopolicygym.core.text import seconds_of
 from evopolicygym.records.conversation import CallResult, ConversationStep, ConversationSteps, StepSource
 from evopolicygym.records.transcripts import READERS, Read
 from evopolicygym.viewer.documents.reading import shown
@@ -205,13 +204,6 @@ def _sum(uses: Sequence[ModelUse]) -> dict[str, Any]:
         "cost": sum(costs) if costs else None,
         "cost_is_lower_bound": bool(costs) and len(costs) < len(uses),
     }
-
-
-def seconds_of(time: str) -> float | None:
-    """Return an ISO time in seconds; None where it is none."""
-    with suppress(ValueError, OverflowError):
-        return datetime.fromisoformat(time).timestamp()
-    return None
 
 
 def _json(line: bytes) -> dict[str, Any] | None:
