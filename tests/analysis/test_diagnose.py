@@ -72,7 +72,7 @@ def test_a_real_run(tmp_path: Path) -> None:
     assert (
         len(found["edits"]["submissions"]) == len(found["code"]["submissions"]) == len(found["budget"]["submissions"])
     )
-    assert {one["edit"] for one in found["edits"]["submissions"][1:]} <= {"parametric", "none", "revert"}
+    assert {one["edit_kind"] for one in found["edits"]["submissions"][1:]} <= {"parametric", "none", "revert"}
     assert found["generalisation"]["checkpoints"]
     assert document["together"]["edits"][0]["paper structural"] == 0
 

@@ -56,7 +56,7 @@ def test_a_run_is_shown(shell: Shell, root: Path) -> None:
 def test_a_run_is_diagnosed(shell: Shell, root: Path) -> None:
     """A run of the release is diagnosed, from its policies' files without those that the release added."""
     (measured,) = shell.json("diagnose", root)["runs"]
-    assert [edit["edit"] for edit in measured["edits"]["submissions"]] == [None, "parametric"]
+    assert [edit["edit_kind"] for edit in measured["edits"]["submissions"]] == [None, "parametric"]
     (table,) = evopolicygym.diagnose(root, ["code"]).parts[0][:1]
     files = [column.key for column in table.columns].index("files")
     assert [row[files] for row in table.rows] == [1, 1]
