@@ -63,6 +63,8 @@ def show_outcome(
     if submissions_shown and opened.model_details:
         details = ", ".join(f"{name} {value}" for name, value in opened.model_details.items())
         console.print(Text(f"        {printable(details)}"), soft_wrap=True)
+    if submissions_shown and opened.repeats:
+        console.print(Text("repeats two processes played short episodes alike"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
     if checked and checked.state is not RecordState.PLAYED_HERE and state.finished:
         why = f": {checked.unchecked}" if checked.unchecked else ""
@@ -124,9 +126,20 @@ def _distinct_held_out(state: RunState) -> int | None:
     return len(hashes) if all(hashes) else None
 
 
+def _problems_of_environment(opened: RunOpened) -> Iterator[tuple[str, str]]:
+    if opened.repeats is False:
+        yield "repeats", "no: two processes played short episodes differently, so the score can't be replayed"
+    if opened.cases_differ is False:
+        yield (
+            "cases",
+            "the same actions gave one short episode for each seed: ± is of one case if they don't differ later",
+        )
+
+
 def _problems(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield problems of a run, each with its subject."""
     state = record.state
+    yield from _problems_of_environment(state.opened)
     if state.selected:
         held_out = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
         if text := failures("held-out episodes", held_out.episodes):

@@ -251,7 +251,7 @@ def idle_action(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401
         case MultiBinary():
             return np.zeros(space.shape, int).tolist()
         case Text():
-            return ""
+            return space.characters[:1] * space.min_length
         case Tuple():
             return [idle_action(part, ()) for part in space.spaces]
         case Dict():

@@ -55,7 +55,7 @@ class TaskEnvironment(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode; return the first observation and the simulator's info."""
-        start = self._environment.restart(seed, options)
+        start = self._environment.restart(seed, options, convert=False)
         self._read_spaces()
         return start
 

@@ -196,6 +196,8 @@ def run_row(run: CheckedRun) -> RunRow:
         experiment=run.experiment_name or summary.experiment or None,
         experiment_id=summary.experiment or None,
         nonce=summary.nonce or None,
+        repeats=summary.repeats,
+        cases_differ=summary.cases_differ,
         revealed=bool(summary.revealed),
         commitment=summary.commitment or None,
         protocol_version=summary.protocol_version,

@@ -1,0 +1,63 @@
+"""Any registered id plays: its own spaces say what it takes and returns."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from evopolicygym.checks.environment import examine
+from evopolicygym.core.pack import PackText
+from evopolicygym.environments.derived import bare_spec, complete_spec
+from evopolicygym.environments.description import describe_here
+from evopolicygym.records.tables import load_runs
+from places import SUPPORT
+from registered_ids import NAMES
+from shell import Shell
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT), prepend=os.pathsep)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "TimeAware"])
+def test_what_a_space_contains_is_played(name: str) -> None:
+    """What Gymnasium's spaces contain is taken, and the simulator gets what its space would draw."""
+    bare = bare_spec(f"registered_ids:{name}-v0")
+    spec = complete_spec(bare, describe_here(bare), PackText())
+
+    assert [found for found in examine(spec, texts=False) if not found.ok] == []
+
+
+def test_an_id_is_checked_by_the_verb(shell: Shell) -> None:
+    """An id needs no file."""
+    left = shell("check", "environment", "registered_ids:TimeAware-v0", "--json")
+
+    assert left.code == 0
+    assert json.loads(left.out)["ok"] is True
+
+
+PLAYED = ("--agent", "random", "--budget", "2", "--validation", "2", "--held-out", "2", "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("name", "repeats", "cases_differ"),
+    [("Everything", True, True), ("Unseeded", False, True), ("OneCase", True, False)],
+)
+def test_a_record_says_whether_its_environment_repeats(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, repeats: bool, cases_differ: bool
+) -> None:
+    """The record, its row, and a note under each table say it; what repeats replays."""
+    monkeypatch.chdir(tmp_path)
+    shell.printed("run", f"registered_ids:{name}-v0", *PLAYED)
+    (root,) = (path.parent for path in tmp_path.rglob("journal.jsonl"))
+    document = json.loads((root / "run.json").read_text(encoding="utf-8"))
+    (row,) = load_runs(root).runs
+    table, shown = shell.printed("leaderboard"), shell.printed("show", root)
+
+    assert (document["repeats"], document["cases_differ"]) == (repeats, cases_differ)
+    assert (row.repeats, row.cases_differ) == (repeats, cases_differ)
+    assert (f"{name}-v0" in table.partition("Does not repeat")[2]) is not repeats
+    assert ("for each seed" in table, "for each seed" in shown) == (not cases_differ, not cases_differ)
+    assert shell("verify", "--replay", root).code == (0 if repeats else 1)
