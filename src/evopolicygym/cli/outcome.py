@@ -12,7 +12,7 @@ from rich.text import Text
 from evopolicygym.analysis.run_scores import Row, compare
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split
-from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
+from evopolicygym.core.event import AgentEnded, CloseReason, RunOpened, RunStopped
 from evopolicygym.core.options import KNOBS, changed_settings
 from evopolicygym.core.rollout import failures, is_unverified
 from evopolicygym.core.run import RunState, Stage
@@ -128,7 +128,7 @@ def _distinct_held_out(state: RunState) -> int | None:
 
 def _problems_of_environment(opened: RunOpened) -> Iterator[tuple[str, str]]:
     if opened.repeats is False:
-        yield "repeats", "no: two processes played short episodes differently, so the score can't be replayed"
+        yield "repeat", "no: two processes played short episodes differently, so the score can't be replayed"
     if opened.cases_differ is False:
         yield (
             "cases",
