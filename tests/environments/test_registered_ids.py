@@ -61,3 +61,17 @@ def test_a_record_says_whether_its_environment_repeats(
     assert (f"{name}-v0" in table.partition("Does not repeat")[2]) is not repeats
     assert ("for each seed" in table, "for each seed" in shown) == (not cases_differ, not cases_differ)
     assert shell("verify", "--replay", root).code == (0 if repeats else 1)
+
+
+def test_anchors_that_are_measured_later_reach_earlier_runs(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run without anchors in its record has those that are measured after it, found by its fingerprint."""
+    monkeypatch.chdir(tmp_path)
+    shell.printed("run", "registered_ids:TimeAware-v0", *PLAYED)
+    before = [run.random_anchor for run in load_runs(tmp_path / "runs").runs]
+    shell.printed("anchors", "registered_ids:TimeAware-v0", "--cases", 2, "--kind", "random", "--workers", 1)
+    after = [run.random_anchor for run in load_runs(tmp_path / "runs").runs]
+
+    assert before == [None]
+    assert [anchor.episodes for anchor in after if anchor] == [2]

@@ -25,6 +25,7 @@ from evopolicygym.records.checkpoints import starter_checkpoint
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import run_document, success_rate, summary_of
+from evopolicygym.specs.measured_anchors import with_anchors
 
 NORMAL_ENDS = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
 """Ends of an agent's turn that need no warning."""
@@ -286,7 +287,7 @@ def random_play(state: RunState) -> str:
         return ""
     if selected.checkpoint == starter_checkpoint():
         return "this score is that of random play: the selected policy is the starter, which acts at random"
-    anchor = state.opened.task.environment.random_anchor
+    anchor = with_anchors(state.opened.task.environment).random_anchor
     if anchor is None or held_out.standard_error is None:
         return ""
     noise = NOISE * hypot(held_out.standard_error, anchor.standard_error)

@@ -18,6 +18,7 @@ from evopolicygym.core.score import Estimate, estimate, normalised
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
 from evopolicygym.records.rows import RunRow
 from evopolicygym.records.tables import RunTables
+from evopolicygym.specs.measured_anchors import with_anchors
 
 OF_THE_TASK = frozenset({"commitment", "versions", "simulator_code", "task_fingerprint"})
 """Properties of a run's task and cases, which may differ between the combined runs."""
@@ -112,6 +113,7 @@ class EvaluationsExporter(BaseExporter):
         if not environment.is_known:
             self.notes.append(f"{row.run_id} is left out: it was played by the paper's release, whose task is unknown.")
             return
+        environment = with_anchors(environment)
         anchors = environment.random_anchor, environment.reference_anchor
         random, reference = (anchor.mean if anchor else None for anchor in anchors)
         evaluation = TaskEvaluation(row, random, reference)

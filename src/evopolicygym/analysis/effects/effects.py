@@ -22,6 +22,7 @@ from evopolicygym.analysis.ranking.task_scale import TaskScale, ranked_among, sc
 from evopolicygym.core.agent import LIMITS
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import RUN_OPTIONS
+from evopolicygym.core.text import shell_word
 from evopolicygym.records.rows import RunRow
 
 HARNESS, MODEL = "harness", "model"
@@ -279,10 +280,17 @@ def _scales(runs: Sequence[RunRow], knobs: Mapping[str, Any]) -> tuple[dict[str,
     bare = [task.name for task in table.tasks if task.name not in scales]
     notes = [note for note in table.notes if not note.startswith("Mixed: ") and note not in MISSING_SCORES]
     if bare:
-        notes.append(
-            "Left out, as no agent is above uniform random there by more than noise, or that is unknown: "
-            f"{', '.join(bare)}."
-        )
+        unknown = [task for task in bare if not any(run.random_anchor for run in runs if run.task == task)]
+        chance = [task for task in bare if task not in unknown]
+        if chance:
+            notes.append(
+                f"Left out, as no agent is above uniform random there by more than noise: {', '.join(chance)}."
+            )
+        if unknown:
+            notes.append(
+                f"Left out, as what random play scores is unknown: {', '.join(unknown)}. Measure it, and it is found: "
+                f"evopolicygym anchors {' '.join(map(shell_word, unknown))} (or the file's path)."
+            )
     return scales, notes
 
 
