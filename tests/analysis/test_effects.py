@@ -111,6 +111,18 @@ def test_a_run_without_a_score_counts_as_random_play(document: Document, tmp_pat
     assert [one.mean.value for one in found.means] == pytest.approx([0.0, 1.0], abs=0.1)
 
 
+def test_tasks_without_anchors_are_named(document: Document, tmp_path: Path) -> None:
+    """Where random play is unknown, the command that measures it is named; returns need no scale."""
+    runs = list(crossed(document))
+    for run in runs:
+        run["task"]["environment"] |= {"random_anchor": None, "max_steps": 321}  # no task that ships
+    directory = laid(tmp_path, iter(runs))
+
+    with pytest.raises(UsageError, match="evopolicygym anchors acrobot reacher"):
+        evopolicygym.effects([directory])
+    assert evopolicygym.effects([directory], in_returns=True).effects.differences
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.checks.environment import examine
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import PackText
 from evopolicygym.environments.derived import bare_spec, complete_spec
 from evopolicygym.environments.description import describe_here
+from evopolicygym.environments.rendering import RenderedEnvironment
 from evopolicygym.records.tables import load_runs
 from places import SUPPORT
 from registered_ids import NAMES
@@ -75,3 +77,21 @@ def test_anchors_that_are_measured_later_reach_earlier_runs(
 
     assert before == [None]
     assert [anchor.episodes for anchor in after if anchor] == [2]
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 3), (4, 6, 4), (4, 6), (4, 6, 1)])
+def test_a_picture_without_colours_or_with_transparency_is_one(shape: tuple[int, ...]) -> None:
+    """A film has pictures in red, green and blue, whatever the renderer makes of them."""
+    environment = RenderedEnvironment(bare_spec("registered_ids:Drawn-v0", arguments={"shape": shape}))
+    environment.reset(0)
+    picture = environment.picture()
+
+    assert picture.shape == (4, 6, 3)
+    assert set(picture.ravel().tolist()) == {100}
+
+
+@pytest.mark.parametrize("name", ["Drawn", "HumanOnly"])
+def test_a_renderer_that_draws_in_a_window_only_says_so(name: str) -> None:
+    """What can't be filmed names the render modes that there are."""
+    with pytest.raises(UsageError, match="got human"):
+        RenderedEnvironment(bare_spec(f"registered_ids:{name}-v0"))

@@ -166,3 +166,33 @@ class OneCase(Unseeded):
 
 gymnasium.register("Unseeded-v0", Unseeded, max_episode_steps=10)
 gymnasium.register("OneCase-v0", OneCase, max_episode_steps=10)
+
+
+class Drawn(Guess):
+    """Draws a picture of an argument's shape; with none it opens a window only."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gymnasium declares it
+
+    def __init__(self, shape: tuple[int, ...] = (), render_mode: str | None = None) -> None:
+        self.shape, self.render_mode = tuple(shape), render_mode
+        if not shape:
+            self.metadata = {"render_modes": ["human"]}
+
+    def render(self) -> Any:
+        """Draw it in one colour."""
+        return np.full(self.shape, 100, np.uint8) if self.shape else None
+
+
+class HumanOnly(Guess):
+    """Refuses to be made for pictures."""
+
+    metadata = {"render_modes": ["human"]}  # noqa: RUF012 - as gymnasium declares it
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        if render_mode not in {None, "human"}:
+            raise AssertionError
+        self.render_mode = render_mode
+
+
+gymnasium.register("Drawn-v0", Drawn)
+gymnasium.register("HumanOnly-v0", HumanOnly)

@@ -242,12 +242,21 @@ def _bare_registration(spec: EnvironmentSpec) -> EnvSpec:
 
 def _check_kind(registered: EnvSpec) -> None:
     """Raise ``UsageError`` if an id is a vector environment only, or not a ``gymnasium.Env``."""
-    entry_point = registered.entry_point
-    if entry_point is None:
+    if registered.entry_point is None:
         raise UsageError(f"{registered.id} is registered as a vector of environments only. {EXPECTED}")
-    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    creator = _creator(registered)
     if isinstance(creator, type) and not issubclass(creator, gymnasium.Env):
         raise UsageError(f"{registered.id} is a {creator.__module__}.{creator.__qualname__}. {EXPECTED}")
+
+
+def registered_class(spec: EnvironmentSpec) -> object:
+    """Return the class or function that creates a spec's simulator."""
+    return _creator(gymnasium.spec(spec.registered_id))
+
+
+def _creator(registered: EnvSpec) -> object:
+    entry_point = registered.entry_point
+    return load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
 
 
 def _hide_pygame_window() -> None:

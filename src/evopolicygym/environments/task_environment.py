@@ -12,11 +12,8 @@ from numpy.random import Generator
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.rendering import Picture, RenderedEnvironment, rendering_variables
+from evopolicygym.environments.rendering import RENDER_MODE, Picture, RenderedEnvironment, rendering_variables
 from evopolicygym.specs import catalog
-
-RENDER_MODE = "rgb_array"
-"""The only render mode: simulators draw into an array, no window is opened."""
 
 
 class TaskEnvironment(gymnasium.Env[Any, Any]):
