@@ -3,18 +3,24 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 
+import evopolicygym
 from evopolicygym.checks.environment import examine
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import PackText
 from evopolicygym.environments.derived import bare_spec, complete_spec
 from evopolicygym.environments.description import describe_here
+from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.pickled import reference_to
 from evopolicygym.environments.rendering import RenderedEnvironment
 from evopolicygym.records.tables import load_runs
 from places import SUPPORT
-from registered_ids import NAMES
+from registered_ids import NAMES, Scalars
 from shell import Shell
 
 
@@ -95,3 +101,43 @@ def test_a_renderer_that_draws_in_a_window_only_says_so(name: str) -> None:
     """What can't be filmed names the render modes that there are."""
     with pytest.raises(UsageError, match="got human"):
         RenderedEnvironment(bare_spec(f"registered_ids:{name}-v0"))
+
+
+def test_a_class_is_an_environment(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of a notebook or a script is played, and its record replays without it."""
+    monkeypatch.chdir(tmp_path)
+
+    class Near(gymnasium.Env[Any, Any]):
+        """Stay near zero."""
+
+        observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(
+            self,
+            *,
+            seed: int | None = None,
+            options: dict[str, Any] | None = None,  # noqa: ARG002 - Gymnasium passes it
+        ) -> tuple[Any, dict[str, Any]]:
+            super().reset(seed=seed)
+            return self.np_random.uniform(-1, 1, 1).astype(np.float32), {}
+
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            return np.zeros(1, np.float32), float(action), True, False, {}
+
+    run = evopolicygym.run(Near, "random", budget=2, validation=2, held_out=2, progress=False)
+
+    assert run.path.parent.name == "Near"
+    assert "Stay near zero." in (run.path / "run.json").read_text(encoding="utf-8")
+    assert shell("verify", "--replay", run.path).code == 0
+
+
+def test_what_can_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of a module is found by its name, which a command line takes too."""
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
+    spec = bare_spec("registered_ids:Scalars")
+
+    assert reference_to(Scalars) == (spec.id, {})
+    assert describe_here(spec).action_schema == {"type": "Discrete", "n": 2, "start": 0}
+    with pytest.raises(UsageError, match="needs no arguments"):
+        reference_to(Environment)

@@ -29,7 +29,7 @@ from evopolicygym.environments.spaces import (
     policy_observations,
     simulator_actions,
 )
-from evopolicygym.environments.versions import not_installed
+from evopolicygym.environments.versions import not_installed, registration
 from evopolicygym.environments.world import CRASHED, WorldSimulator
 
 LONG_SEED = (1 << SEED_BITS) - 1
@@ -111,7 +111,7 @@ class Environment:
     @property
     def step_limit(self) -> int | None:
         """The registered step limit, or the simulator's own; None if there is none."""
-        registered = gymnasium.spec(self.spec.registered_id).max_episode_steps
+        registered = registration(self.spec).max_episode_steps
         own = getattr(self._simulator.unwrapped, "max_steps", None)  # MiniGrid's
         return registered or (own if isinstance(own, int) and own > 0 else None)
 
@@ -225,8 +225,8 @@ def _bare_registration(spec: EnvironmentSpec) -> EnvSpec:
         for module in spec.registering_modules:
             import_module(module)
     try:
-        bare = copy.deepcopy(gymnasium.spec(spec.registered_id))
-    except gymnasium.error.UnregisteredEnv as error:
+        bare = copy.deepcopy(registration(spec))
+    except gymnasium.error.Error as error:
         raise UnregisteredId(
             f"Unknown gymnasium id {spec.id!r} of the environment {spec.name!r}: {error} "
             f'If a package registers it, name its module: imports = ["MODULE"] in a TOML file, or MODULE:{spec.id}.'
@@ -251,7 +251,7 @@ def _check_kind(registered: EnvSpec) -> None:
 
 def registered_class(spec: EnvironmentSpec) -> object:
     """Return the class or function that creates a spec's simulator."""
-    return _creator(gymnasium.spec(spec.registered_id))
+    return _creator(registration(spec))
 
 
 def _creator(registered: EnvSpec) -> object:
