@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from evopolicygym.agents.base import AGENTS
@@ -393,6 +394,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any option's
     """Return a value as TOML represents it."""
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, np.generic):
+        return value.item()
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
