@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,42 @@ def test_a_run_without_a_score_counts_as_random_play(document: Document, tmp_pat
     found = evopolicygym.effects(laid(tmp_path, iter(documents))).effects
 
     assert [one.mean.value for one in found.means] == pytest.approx([0.0, 1.0], abs=0.1)
+
+
+def test_worlds_are_compared_each_on_its_own_scale(document: Document, tmp_path: Path) -> None:
+    """Half the way from random play to the best is half the way in each world, whatever the returns."""
+    world = json.loads(json.dumps(asdict(catalog.worlds_of("half_cheetah")["worn"])))
+    runs = []
+    for (level, factor), (agent, gain), seed in product(
+        (("standard", 1), ("worn", 10)), (("tuner", 100), ("half", 50)), range(2)
+    ):
+        run = changed(document, "half_cheetah", agent, [factor * (gain + 0.1 * case + seed) for case in range(8)], seed)
+        run["run_id"] += level
+        run["task"]["environment"] |= {"random_anchor": {"mean": 0.0, "standard_error": 0.01, "episodes": 256}}
+        if level == "worn":
+            run["task"]["environment"] |= {"world": world}
+            run["task"]["choices"] = {"world": level}
+        runs.append(run)
+    directory = laid(tmp_path, iter(runs))
+    (found,) = evopolicygym.effects([directory]).effects.differences
+    (returns,) = evopolicygym.effects([directory], in_returns=True).effects.differences
+
+    assert (found.knob, found.level, found.over, found.pairs) == ("world", "worn", "standard", 4)
+    assert found.difference.value == pytest.approx(0.0)
+    assert found.returns is None
+    assert returns.difference.value == pytest.approx(9 * 75.85)
+
+
+def test_tasks_without_anchors_are_named(document: Document, tmp_path: Path) -> None:
+    """Where random play is unknown, the command that measures it is named; returns need no scale."""
+    runs = list(crossed(document))
+    for run in runs:
+        run["task"]["environment"] |= {"random_anchor": None, "max_steps": 321}  # no task that ships
+    directory = laid(tmp_path, iter(runs))
+
+    with pytest.raises(UsageError, match="evopolicygym anchors acrobot reacher"):
+        evopolicygym.effects([directory])
+    assert evopolicygym.effects([directory], in_returns=True).effects.differences
 
 
 @pytest.mark.parametrize(

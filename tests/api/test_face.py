@@ -85,15 +85,16 @@ def test_what_a_session_refuses(tmp_path: Path) -> None:
     seen = []
 
     def greedy(session: evopolicygym.Session) -> None:
-        try:
-            session.submit(episodes=[0, 1, 2])
-        except RequestRefused as error:
-            seen.append((error.status, session.remaining))
-        session.submit(episodes=9)
+        for episodes in ([0, 1, 2], 9):
+            try:
+                session.submit(episodes=episodes)
+            except RequestRefused as error:
+                seen.append((error.status, session.remaining))
+        session.submit()  # as many as are left
 
     run = evopolicygym.run("cartpole", greedy, budget=2, runs=tmp_path / "runs", **SMALL)
 
-    assert seen == [("budget_invalid", 2)]
+    assert seen == [("budget_invalid", 2)] * 2
     assert [one["episodes"] for one in run.submissions] == [2]
 
 

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import evopolicygym
-from evopolicygym.core.errors import StorageError, UsageError
+from evopolicygym.core.errors import RequestRefused, StorageError, UsageError
 from evopolicygym.records import experiment
 from evopolicygym.records.rows import SubmissionRow
 from records_of_runs import changed, real_document, write
@@ -41,9 +42,11 @@ def test_rows_are_read_by_key_and_by_attribute(tmp_path: Path) -> None:
     feedback: list[evopolicygym.Feedback] = []
 
     def agent(session: evopolicygym.Session) -> None:
-        feedback.append(session.submit(policy, episodes=1))
+        with pytest.raises(RequestRefused):
+            session.submit(policy, episodes=2)
+        feedback.append(session.submit(policy, episodes=np.int64(1)))
 
-    small = {"budget": 1, "validation": 1, "held_out": 1, "split": "public", "workers": 1}
+    small = {"budget": np.int64(1), "validation": np.int8(1), "held_out": 1, "split": "public", "workers": 1}
     run = evopolicygym.run("cartpole", agent, runs=tmp_path / "runs", **small)
     (row,) = evopolicygym.load_runs(tmp_path / "runs").submissions
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from evopolicygym.checks.environment import check, examine
-from evopolicygym.checks.trace import trace, trace_elsewhere
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.task import EnvironmentSpec, Success, SuccessRule, TaskKind
 from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.trace import trace, trace_elsewhere
 from evopolicygym.specs import catalog
 from places import ROOT
 

@@ -60,10 +60,11 @@ def test_observations_are_what_the_schema_says(name: str) -> None:
     environment = Environment(catalog.load(name))
     first = environment.reset(3)
     second = environment.step(environment.idle_action)[0]
+    space = environment.simulator.observation_space
     environment.close()
 
-    assert mismatch(environment.observation_space, first) == ""
-    assert mismatch(environment.observation_space, second) == ""
+    assert mismatch(space, first, bounds=False) == ""
+    assert mismatch(space, second, bounds=False) == ""
 
 
 @each_family

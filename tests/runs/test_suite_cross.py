@@ -23,6 +23,7 @@ EVERY = {
     "feedback": ["full", "traces", "returns"], "finish": [False, True],
     "min_episodes": [1, 2], "max_episodes": [2, 3], "max_submissions": [1, 2], "train_cases": [8, 16],
     "policy_limits": [{"act_s": 1}, {"act_s": 2}],
+    "world": ["standard", {"name": "foggy", "noise": {"observation": {"absolute": 0.02}}}],
     "model": ["a", "b"], "effort": ["low", "high"],
     "max_cost": [1.0, 2.0], "max_tokens": [10, 20], "max_time": ["1h", "2h"], "max_turns": [1, 2],
 }  # fmt: skip

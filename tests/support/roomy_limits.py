@@ -16,7 +16,7 @@ def _found(limit: str) -> tuple[ModuleType, str]:
 LIMITS = (
     "agents.kit.judge_client:TIMEOUT_S",
     "agents.kit.outside_agent:CONNECT_S",
-    "checks.trace:_TRACE_TIMEOUT_S",
+    "environments.trace:_TRACE_TIMEOUT_S",
     "checks.inspection:GONE_S",
     "environments.description:PATIENCE_S",
     "environments.rendering:TRIAL_S",

@@ -67,6 +67,21 @@ def early_notes(runs: Iterable[RunRow]) -> list[str]:
     return [f"Runs that ended with episodes unspent: {'; '.join(texts)}."]
 
 
+def environment_notes(runs: Iterable[RunRow]) -> list[str]:
+    """Return notes on tasks whose runs can't be repeated, or whose cases may all be one."""
+    played = list(runs)
+    varying = sorted({run.task for run in played if run.repeats is False})
+    single = sorted({run.task for run in played if run.cases_differ is False})
+    notes = list[str]()
+    if varying:
+        how = "Two processes played short episodes differently, so no score can be replayed."
+        notes.append(f"Does not repeat: {', '.join(varying)}. {how}")
+    if single:
+        how = "± is then of one case, not precision (evopolicygym check environment)."
+        notes.append(f"The same actions gave one short episode for each seed: {', '.join(single)}. {how}")
+    return notes
+
+
 def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress, *, needed: bool = False) -> Results:
     """Return the results of all finished runs at or below some places, each once; bundles are places too.
 

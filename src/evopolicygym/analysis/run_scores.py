@@ -11,6 +11,7 @@ from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import Estimate, best_so_far, estimate, normalised
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.specs.measured_anchors import with_anchors
 from evopolicygym.specs.pack_catalog import is_shipped
 
 
@@ -28,7 +29,7 @@ class Scale:
 
 def scale_of(environment: EnvironmentSpec) -> Scale | None:
     """Return an environment's scale; None if its random anchor or a published score is not known."""
-    published = paper().scores_on(environment)
+    published, environment = paper().scores_on(environment), with_anchors(environment)
     if environment.random_anchor is None or not published:
         return None
     return Scale(environment.random_anchor.mean, max(published.values()))
@@ -50,7 +51,7 @@ class Row:
 def compare(state: RunState) -> list[Row]:
     """Return this run's score, the anchors and the paper's entries where it has the same game, the best first."""
     held_out, opened = state.held_out(), state.opened
-    environment = opened.task.environment
+    environment = with_anchors(opened.task.environment)
     whose = "ours" if is_shipped(environment) else "its file's"
     anchors = {
         f"random anchor ({whose})": (environment.random_anchor, "public cases"),

@@ -4,8 +4,8 @@ An environment must keep Gymnasium's contract, return values of its spaces that 
 bit for bit, have cases that differ, and describe all of its spaces. The check takes up to half a minute, in a separate
 process, which is killed if a simulator hangs.
 
-As a program with a descriptor as its argument, it reads ``{"spec": …, "path": …, "patience": …, "quick": …}`` from
-standard input and writes one finding per line to the descriptor.
+As a program with a descriptor as its argument, it reads ``{"spec": …, "path": …, "patience": …, "quick": …, "texts":
+…}`` from standard input and writes one finding per line to the descriptor.
 """
 
 import faulthandler
@@ -25,14 +25,15 @@ from tempfile import TemporaryFile
 from gymnasium.utils.env_checker import check_env
 
 from evopolicygym.checks.random_episodes import QUICK, SEED, WHOLE, RandomEpisodes, play_random
-from evopolicygym.checks.trace import trace, trace_elsewhere
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.spaces import Box, Discrete, Space
-from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.environments.draft import MOST_MEANINGS, TO_WRITE
 from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.trace import trace, trace_elsewhere
 from evopolicygym.packs.installation import command
+from evopolicygym.runs.environment import resolve_environment
 from evopolicygym.specs import catalog
 
 PATIENCE_S = 60.0
@@ -44,17 +45,23 @@ _OTHER_SEED, _OTHER_STEPS = SEED - 1, 200
 _WAIT_FOR_TRUNCATION_S = 3.0
 
 
-def check(name: str | EnvironmentSpec, patience_s: float = PATIENCE_S, *, quick: bool = False) -> Iterator[Finding]:
-    """Check an environment, given by name, path of a TOML file or spec; yield its findings.
+def check(
+    name: str | EnvironmentSpec, patience_s: float = PATIENCE_S, *, quick: bool = False, texts: bool = True
+) -> Iterator[Finding]:
+    """Check an environment, given as for a run or as a spec; yield its findings.
 
     A finding that takes longer than ``patience_s`` fails and ends the check. ``quick`` plays one random episode only.
+    Without ``texts``, as for an id whose texts were derived, meanings are not counted.
     """
     try:
-        spec = name if isinstance(name, EnvironmentSpec) else catalog.load(name)
-    except UsageError as error:
+        if not isinstance(name, EnvironmentSpec):
+            name, text = resolve_environment(name, TaskText.FULL)
+            texts = texts and text is TaskText.FULL
+    except (UsageError, EnvironmentFault) as error:
         yield Finding("loads", ok=False, detail=str(error))
         return
-    request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path, "patience": patience_s, "quick": quick}
+    spec, options = name, {"patience": patience_s, "quick": quick, "texts": texts}
+    request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path, **options}
     read_end, write_end = os.pipe()
     with TemporaryFile("w+") as stdin, TemporaryFile() as output, os.fdopen(read_end, encoding="utf-8") as findings:
         stdin.write(json.dumps(request))
@@ -90,7 +97,7 @@ def _unanswered(spec: EnvironmentSpec, code: int, output: str, patience_s: float
     return Finding("answers", ok=False, detail=f"{spec.id} gave no answer for {patience_s:g} s; it hung in {where}")
 
 
-def examine(name: str | Path | EnvironmentSpec, *, quick: bool = False) -> Iterator[Finding]:
+def examine(name: str | Path | EnvironmentSpec, *, quick: bool = False, texts: bool = True) -> Iterator[Finding]:
     """Check an environment in this process, given as for ``check``; yield its findings.
 
     It ends early where the environment can't be loaded or played. ``quick`` plays one random episode only, whose
@@ -109,7 +116,8 @@ def examine(name: str | Path | EnvironmentSpec, *, quick: bool = False) -> Itera
         return
     yield _plays(played)
     for title, check in (_QUICK if quick else _PARTS).items():
-        yield _finding(title, check, spec, played)
+        if texts or check not in {_observation_texts, _action_texts}:
+            yield _finding(title, check, spec, played)
     if not quick:
         yield _coverage(spec, played)
 
@@ -307,7 +315,8 @@ def _serve_check(descriptor: int) -> None:
     name = request["spec"].pop("name")
     with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as findings:
         faulthandler.dump_traceback_later(request["patience"], exit=True)
-        for finding in examine(catalog.decode(request["spec"], name, "standard input"), quick=request["quick"]):
+        spec, options = catalog.decode(request["spec"], name, "standard input"), ("quick", "texts")
+        for finding in examine(spec, **{option: request[option] for option in options}):
             faulthandler.dump_traceback_later(request["patience"], exit=True)
             findings.write(json.dumps(asdict(finding)) + "\n")
     faulthandler.cancel_dump_traceback_later()

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.checks.trace import trace
 from evopolicygym.core.pack import PackText
 from evopolicygym.core.spaces import from_schema, sample
 from evopolicygym.core.task import EnvironmentSpec
@@ -25,6 +24,7 @@ from evopolicygym.environments.derived import complete_spec, meanings
 from evopolicygym.environments.description import describe_here
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch
+from evopolicygym.environments.trace import trace
 
 SEED = 20260702
 STEPS = 200
@@ -132,8 +132,8 @@ def _play_episode(
     environment: Environment, observation: object, actions: Iterator[Any], played: PlayedEpisodes, deadline: float
 ) -> bool:
     """Play an episode to its end or to the limit; return whether it ended."""
-    space, episode_return, ended = environment.observation_space, 0.0, False
-    played.mismatch = played.mismatch or mismatch(space, observation)
+    space, episode_return, ended = environment.simulator.observation_space, 0.0, False
+    played.mismatch = played.mismatch or mismatch(space, observation, bounds=False)
     children_before, now = children_seconds(), time.process_time()
     while not ended and now < deadline:
         action, before = next(actions), time.process_time()
@@ -142,7 +142,7 @@ def _play_episode(
         played.seconds += now - before
         played.steps, episode_return, ended = played.steps + 1, episode_return + reward, terminated or truncated
         played.odd_reward = played.odd_reward or not math.isfinite(reward)
-        played.mismatch = played.mismatch or mismatch(space, observation)
+        played.mismatch = played.mismatch or mismatch(space, observation, bounds=False)
     played.seconds += children_seconds() - children_before
     if ended:
         played.returns.append(episode_return)

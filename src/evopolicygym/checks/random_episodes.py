@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evopolicygym.checks.trace import Step, random_steps
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.spaces import InvalidAction, Space, to_schema
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch
+from evopolicygym.environments.trace import Step, random_steps
 from evopolicygym.records.trajectories import EpisodeFiles, write_episode
 from evopolicygym.rollout.episode import Recorder
 from evopolicygym.rollout.guest import layout
@@ -193,7 +193,8 @@ def _look_at(
 ) -> None:
     episode.digests.append(step.digest)
     where = f"at step {episode.steps} of the episode of seed {episode.seed}"
-    if not played.mismatch and (fault := _fault(environment, played.observation_space, step.observation)):
+    space = environment.simulator.observation_space
+    if not played.mismatch and (fault := mismatch(space, step.observation)):
         played.mismatch = f"{fault}, {where}"
     if not played.odd_reward and not math.isfinite(step.reward):
         played.odd_reward = f"{step.reward} {where}"
@@ -201,15 +202,6 @@ def _look_at(
         played.keys |= step.info
     played.terminated = played.terminated or step.terminated
     recording.add(step)
-
-
-def _fault(environment: Environment, space: Space, observation: object) -> str:
-    """Return how an observation violates its space; empty if it doesn't."""
-    if fault := mismatch(space, observation):
-        return fault
-    if environment.simulator.observation_space.contains(observation):
-        return ""
-    return f"outside its space: {' '.join(str(observation).split())[:_SHOWN]}"
 
 
 def _idle_error(environment: Environment) -> str:

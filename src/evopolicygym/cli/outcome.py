@@ -12,7 +12,7 @@ from rich.text import Text
 from evopolicygym.analysis.run_scores import Row, compare
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split
-from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
+from evopolicygym.core.event import AgentEnded, CloseReason, RunOpened, RunStopped
 from evopolicygym.core.options import KNOBS, changed_settings
 from evopolicygym.core.rollout import failures, is_unverified
 from evopolicygym.core.run import RunState, Stage
@@ -25,6 +25,7 @@ from evopolicygym.records.checkpoints import starter_checkpoint
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import run_document, success_rate, summary_of
+from evopolicygym.specs.measured_anchors import with_anchors
 
 NORMAL_ENDS = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
 """Ends of an agent's turn that need no warning."""
@@ -63,6 +64,8 @@ def show_outcome(
     if submissions_shown and opened.model_details:
         details = ", ".join(f"{name} {value}" for name, value in opened.model_details.items())
         console.print(Text(f"        {printable(details)}"), soft_wrap=True)
+    if submissions_shown and opened.repeats:
+        console.print(Text("repeats two processes played short episodes alike"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
     if checked and checked.state is not RecordState.PLAYED_HERE and state.finished:
         why = f": {checked.unchecked}" if checked.unchecked else ""
@@ -124,9 +127,20 @@ def _distinct_held_out(state: RunState) -> int | None:
     return len(hashes) if all(hashes) else None
 
 
+def _problems_of_environment(opened: RunOpened) -> Iterator[tuple[str, str]]:
+    if opened.repeats is False:
+        yield "repeat", "no: two processes played short episodes differently, so the score can't be replayed"
+    if opened.cases_differ is False:
+        yield (
+            "cases",
+            "the same actions gave one short episode for each seed: ± is of one case if they don't differ later",
+        )
+
+
 def _problems(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield problems of a run, each with its subject."""
     state = record.state
+    yield from _problems_of_environment(state.opened)
     if state.selected:
         held_out = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
         if text := failures("held-out episodes", held_out.episodes):
@@ -273,7 +287,7 @@ def random_play(state: RunState) -> str:
         return ""
     if selected.checkpoint == starter_checkpoint():
         return "this score is that of random play: the selected policy is the starter, which acts at random"
-    anchor = state.opened.task.environment.random_anchor
+    anchor = with_anchors(state.opened.task.environment).random_anchor
     if anchor is None or held_out.standard_error is None:
         return ""
     noise = NOISE * hypot(held_out.standard_error, anchor.standard_error)

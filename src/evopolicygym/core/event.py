@@ -106,6 +106,10 @@ class RunOpened:
     0 in older records, which have no such limit."""
     hidden_grace_s: float = 0.0
     """Seconds that it may take besides."""
+    repeats: bool | None = None
+    """Whether two processes played short episodes alike; None for an environment that ships, and in older records."""
+    cases_differ: bool | None = None
+    """Whether the same actions gave other short episodes for other seeds; None as for ``repeats``."""
 
     @property
     def entry(self) -> str:

@@ -254,7 +254,7 @@ class Knobs(TypedDict, total=False):
         "The world of the task: standard, a name that ships with the task, or a TOML file.",
         details="[the world](../use/worlds.md) of the task: `standard`, a name that ships with the task, or a TOML "
         "file; in TOML files and Python also a table",
-        metavar="NAME|FILE", comparability_label="world", affects_cases=True)]
+        metavar="NAME|FILE", comparability_label="world", affects_cases=True, crossable=True)]
     feedback: Annotated[Literal["full", "traces", "returns"], Option("full",
         "The feedback on a submission: full, traces (no films) or returns (no trajectories).",
         details="the [feedback](../use/knobs.md#feedback) on a submission: `full`, `traces` (no films) or "

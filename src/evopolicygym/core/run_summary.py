@@ -269,6 +269,10 @@ class RunSummary:
     """The nonce of a board, from which its cases are derived too; empty without one."""
     readable: str = ""
     """``group`` if the group of its directory may read it; else empty."""
+    repeats: bool | None = None
+    """As in ``RunOpened``."""
+    cases_differ: bool | None = None
+    """As in ``RunOpened``."""
 
     @property
     def is_finished(self) -> bool:

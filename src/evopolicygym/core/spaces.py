@@ -86,9 +86,12 @@ class MultiBinary:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Strings of at most ``max_length`` characters."""
+    """Strings of ``min_length`` to ``max_length`` characters."""
 
     max_length: int
+    min_length: int = 0
+    characters: str = ""
+    """The characters that may occur, sorted; any if empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,9 @@ def to_schema(space: Space) -> dict[str, Any]:
         case MultiBinary():
             return {"type": "MultiBinary", "shape": list(space.shape)}
         case Text():
-            return {"type": "Text", "max_length": space.max_length}
+            schema = {"type": "Text", "max_length": space.max_length}
+            known = {"min_length": space.min_length, "characters": space.characters}
+            return schema | {name: value for name, value in known.items() if value}
         case Tuple():
             return {"type": "Tuple", "spaces": [to_schema(part) for part in space.spaces]}
         case Dict():
@@ -151,7 +156,7 @@ def from_schema(schema: Mapping[str, Any]) -> Space:
         case "MultiBinary":
             return MultiBinary(tuple(int(side) for side in schema["shape"]))
         case "Text":
-            return Text(int(schema["max_length"]))
+            return Text(int(schema["max_length"]), int(schema.get("min_length", 0)), str(schema.get("characters", "")))
         case "Tuple":
             return Tuple(tuple(from_schema(part) for part in schema["spaces"]))
         case "Dict":
@@ -191,7 +196,11 @@ def is_bounded(space: Space) -> bool:
 
 
 def sample(space: Space, random: np.random.Generator) -> Any:  # noqa: ANN401 - a value of any space
-    """Draw a value uniformly at random; an unbounded side of a Box is drawn from a standard normal."""
+    """Draw a value uniformly at random.
+
+    An unbounded side of a Box is drawn from a standard normal. Of a Text the length is drawn, then each character; it
+    is empty if its space doesn't say which characters there are.
+    """
     match space:
         case Discrete():
             return int(random.integers(space.start, space.start + space.n))
@@ -203,7 +212,7 @@ def sample(space: Space, random: np.random.Generator) -> Any:  # noqa: ANN401 - 
         case MultiBinary():
             return random.integers(0, 2, size=space.shape, dtype=np.int8)
         case Text():
-            return ""
+            return _sample_text(space, random)
         case Tuple():
             return tuple(sample(part, random) for part in space.spaces)
         case Dict():
@@ -316,12 +325,25 @@ def _integer_reader(
 
 
 def _text_reader(space: Text) -> Callable[[Any], tuple[str, bool]]:
+    known = set(space.characters)
+
     def read(raw: str) -> tuple[str, bool]:
         if len(raw) > space.max_length:
             raise InvalidAction(f"{len(raw)} characters are more than the {space.max_length} allowed")
+        if len(raw) < space.min_length:
+            raise InvalidAction(f"{len(raw)} characters are fewer than the {space.min_length} needed")
+        if known and (others := set(raw) - known):
+            raise InvalidAction(f"the character {min(others)!r} is none of {space.characters!r}")
         return raw, False
 
     return read
+
+
+def _sample_text(space: Text, random: np.random.Generator) -> str:
+    if not space.characters:
+        return ""
+    length = random.integers(space.min_length, space.max_length, endpoint=True)
+    return "".join(space.characters[place] for place in random.integers(0, len(space.characters), length))
 
 
 def _sample_box(space: Box, random: np.random.Generator) -> "NDArray[Any]":

@@ -23,7 +23,7 @@ from evopolicygym.core.places import data_directory, state_directory
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import shell_word
-from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.environment import Environment, as_number
 from evopolicygym.environments.versions import versions
 from evopolicygym.packs.installation import PACKAGE, InstalledPack, command, installed, packs_directory
 from evopolicygym.sandbox.bwrap import SimulatorWalls, simulator_walls
@@ -131,7 +131,7 @@ def _check_reward(environment: Environment) -> None:
     simulator.action_space.seed(SEED)
     reward = simulator.step(simulator.action_space.sample())[1]
     try:
-        float(reward)
+        as_number(reward)
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"Invalid reward of {environment.spec.id}: expected a number, got {type(reward).__name__}. To "

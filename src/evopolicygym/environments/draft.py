@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import packages_distributions
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError
@@ -31,7 +30,7 @@ from evopolicygym.core.spaces import (
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.environments.description import describe
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.versions import entry_point_modules
+from evopolicygym.environments.versions import entry_point_modules, registration
 from evopolicygym.specs import pack_catalog
 
 MOST_MEANINGS = 64
@@ -190,7 +189,7 @@ def _inspect_remotely(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int |
 
 def _packages(spec: EnvironmentSpec) -> Iterator[str]:
     """Yield the distributions that provide the modules of an id."""
-    point = gymnasium.spec(spec.registered_id).entry_point
+    point = registration(spec).entry_point
     yield from (package for module, package in _PHYSICS.items() if str(point).startswith(f"{module}."))
     brought = packages_distributions()
     for module in {*(name.partition(".")[0] for name in spec.registering_modules), *entry_point_modules(spec)}:
@@ -251,7 +250,7 @@ def idle_action(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401
         case MultiBinary():
             return np.zeros(space.shape, int).tolist()
         case Text():
-            return ""
+            return space.characters[:1] * space.min_length
         case Tuple():
             return [idle_action(part, ()) for part in space.spaces]
         case Dict():

@@ -22,8 +22,14 @@ from evopolicygym.core.interface import BoundInterface
 from evopolicygym.core.spaces import Space, action_reader, sample
 from evopolicygym.core.task import EnvironmentSpec, SuccessRule
 from evopolicygym.environments import fast
-from evopolicygym.environments.spaces import from_gymnasium, from_json
-from evopolicygym.environments.versions import not_installed
+from evopolicygym.environments.spaces import (
+    Convert,
+    from_gymnasium,
+    from_json,
+    policy_observations,
+    simulator_actions,
+)
+from evopolicygym.environments.versions import not_installed, registration
 from evopolicygym.environments.world import CRASHED, WorldSimulator
 
 LONG_SEED = (1 << SEED_BITS) - 1
@@ -45,7 +51,7 @@ class Environment:
     the simulator's ``reset`` and ``step`` are passed on.
     """
 
-    __slots__ = ("_max_steps", "_simulator", "_simulator_step", "_steps", "spec")
+    __slots__ = ("_max_steps", "_observe", "_simulator", "_simulator_step", "_steps", "_to_simulator", "spec")
 
     def __init__(self, spec: EnvironmentSpec, world_seed: int = 0) -> None:
         """Create the simulator; ``world_seed`` seeds its world's random parameters (``environments/world.py``)."""
@@ -56,6 +62,8 @@ class Environment:
         self._simulator_step = self._simulator.step
         self._max_steps = spec.max_steps
         self._steps = 0
+        self._to_simulator: Convert | None = None
+        self._observe: Convert | None = None
 
     @property
     def observation_space(self) -> Space:
@@ -103,7 +111,7 @@ class Environment:
     @property
     def step_limit(self) -> int | None:
         """The registered step limit, or the simulator's own; None if there is none."""
-        registered = gymnasium.spec(self.spec.registered_id).max_episode_steps
+        registered = registration(self.spec).max_episode_steps
         own = getattr(self._simulator.unwrapped, "max_steps", None)  # MiniGrid's
         return registered or (own if isinstance(own, int) and own > 0 else None)
 
@@ -125,16 +133,24 @@ class Environment:
         """
         return self.restart(seed)[0]
 
-    def restart(self, seed: int | None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode, with any seed if ``seed`` is None; return its first observation and info."""
+    def restart(
+        self, seed: int | None, options: dict[str, Any] | None = None, *, convert: bool = True
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode, with any seed if ``seed`` is None; return its first observation and info.
+
+        Without ``convert``, observations and actions of this episode are values of the simulator's own spaces.
+        """
         self._steps = 0
         given = {} if options is None else {"options": options}
         try:
-            return self._simulator.reset(seed=seed, **given)
+            observation, info = self._simulator.reset(seed=seed, **given)
         except Exception:
             if seed is None or (short := short_seed(seed)) is None:
                 raise
-        return self._simulator.reset(seed=short, **given)
+            observation, info = self._simulator.reset(seed=short, **given)
+        self._to_simulator = simulator_actions(self._simulator.action_space) if convert else None
+        self._observe = policy_observations(self._simulator.observation_space) if convert else None
+        return (self._observe(observation) if self._observe else observation), info
 
     def seed_bits(self) -> int:
         """Return the number of seed bits that the simulator accepts; it must be reset afterwards."""
@@ -149,11 +165,13 @@ class Environment:
 
         As in gymnasium's TimeLimit, the last allowed step is truncated even if it also terminates.
         """
+        if self._to_simulator:
+            action = self._to_simulator(action)
         observation, reward, terminated, truncated, info = self._simulator_step(action)
         self._steps += 1
         return (
-            observation,
-            float(reward),
+            self._observe(observation) if self._observe else observation,
+            as_number(reward),
             bool(terminated),
             self._steps >= self._max_steps or bool(truncated),
             info,
@@ -179,6 +197,11 @@ class Environment:
         self._simulator.close()
 
 
+def as_number(reward: Any) -> float:  # noqa: ANN401 - whatever a simulator returns
+    """Return a reward as a float, also one in an array of one element; raise ``TypeError`` or ``ValueError``."""
+    return float(reward.item() if isinstance(reward, np.ndarray) else reward)
+
+
 def _make(spec: EnvironmentSpec) -> gymnasium.Env[Any, Any]:
     _hide_pygame_window()
     try:
@@ -202,15 +225,16 @@ def _bare_registration(spec: EnvironmentSpec) -> EnvSpec:
         for module in spec.registering_modules:
             import_module(module)
     try:
-        bare = copy.deepcopy(gymnasium.spec(spec.registered_id))
-    except gymnasium.error.UnregisteredEnv as error:
+        bare = copy.deepcopy(registration(spec))
+    except gymnasium.error.Error as error:
         raise UnregisteredId(
             f"Unknown gymnasium id {spec.id!r} of the environment {spec.name!r}: {error} "
             f'If a package registers it, name its module: imports = ["MODULE"] in a TOML file, or MODULE:{spec.id}.'
         ) from error
     if isinstance(bare.entry_point, str) and not (spec.world and spec.world.changes_simulator):
         bare.entry_point = fast.entry_point(bare.entry_point)
-    bare.max_episode_steps = None
+    # A wrapper such as TimeAwareObservation reads the limit, which must thus be there and be the one that counts.
+    bare.max_episode_steps = (spec.max_steps or bare.max_episode_steps) if bare.additional_wrappers else None
     bare.order_enforce = False
     bare.disable_env_checker = True
     return bare
@@ -218,12 +242,21 @@ def _bare_registration(spec: EnvironmentSpec) -> EnvSpec:
 
 def _check_kind(registered: EnvSpec) -> None:
     """Raise ``UsageError`` if an id is a vector environment only, or not a ``gymnasium.Env``."""
-    entry_point = registered.entry_point
-    if entry_point is None:
+    if registered.entry_point is None:
         raise UsageError(f"{registered.id} is registered as a vector of environments only. {EXPECTED}")
-    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    creator = _creator(registered)
     if isinstance(creator, type) and not issubclass(creator, gymnasium.Env):
         raise UsageError(f"{registered.id} is a {creator.__module__}.{creator.__qualname__}. {EXPECTED}")
+
+
+def registered_class(spec: EnvironmentSpec) -> object:
+    """Return the class or function that creates a spec's simulator."""
+    return _creator(registration(spec))
+
+
+def _creator(registered: EnvSpec) -> object:
+    entry_point = registered.entry_point
+    return load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
 
 
 def _hide_pygame_window() -> None:

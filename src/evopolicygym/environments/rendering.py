@@ -27,7 +27,7 @@ import numpy as np
 from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.core.spaces import sample
 from evopolicygym.core.task import EnvironmentSpec
-from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.environment import Environment, registered_class
 from evopolicygym.packs.installation import command, interpreter
 
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
@@ -49,6 +49,8 @@ renderer.render()
 os._exit(0)
 """
 TRIAL_S = 120
+RENDER_MODE = "rgb_array"
+"""The only render mode: simulators draw into an array, no window is opened."""
 
 
 class RenderedEnvironment(Environment):
@@ -56,7 +58,7 @@ class RenderedEnvironment(Environment):
 
     def __init__(self, spec: EnvironmentSpec, size: tuple[int, int] | None = None, world_seed: int = 0) -> None:
         """Request a picture size (width, height); most simulators ignore it."""
-        options: dict[str, Any] = {"render_mode": "rgb_array"}
+        options: dict[str, Any] = {"render_mode": RENDER_MODE}
         if size and _uses_mujoco(spec) and not spec.pack:  # a pack's simulators name these arguments differently
             options |= {"width": size[0], "height": size[1]}
         try:
@@ -65,10 +67,17 @@ class RenderedEnvironment(Environment):
             if "render_mode" not in str(error):
                 raise
             raise UsageError(f"{spec.id} takes no render_mode, so it can't be rendered.") from error
+        except Exception as error:
+            _refuse_modes(spec, registered_class(spec), error)
+            raise
+        _refuse_modes(spec, self._simulator)
         self._scene = _scene(self._simulator.unwrapped) if _uses_mujoco(spec) else None
 
     def picture(self) -> Picture:
-        """Return a picture as uint8 of shape (height, width, 3); raise ``EnvironmentFault`` if it can't be rendered."""
+        """Return a picture as uint8 of shape (height, width, 3); raise ``EnvironmentFault`` if it can't be rendered.
+
+        Of a picture with transparency only the colours are kept; one without colours becomes gray.
+        """
         with self._scene.preserve() if self._scene else nullcontext():
             picture = self._simulator.render()
         if hasattr(self._simulator.unwrapped, AUTO_RENDER):
@@ -76,10 +85,26 @@ class RenderedEnvironment(Environment):
         return _check_picture(picture, self.spec)
 
 
+def _refuse_modes(spec: EnvironmentSpec, simulator: object, error: Exception | None = None) -> None:
+    """Raise ``UsageError`` if a simulator says that it has render modes, and not the one that draws into an array."""
+    modes = (getattr(simulator, "metadata", None) or {}).get("render_modes") or ()
+    if modes and RENDER_MODE not in modes:
+        raise UsageError(
+            f"{spec.id} can't be rendered: expected the render mode {RENDER_MODE!r}, got {', '.join(map(str, modes))} "
+            f"in its metadata. A film needs pictures, which other modes don't return."
+        ) from error
+
+
 def _check_picture(picture: Any, spec: EnvironmentSpec) -> Picture:  # noqa: ANN401 - whatever a simulator renders
-    """Return a picture if it is valid; raise ``EnvironmentFault`` otherwise."""
-    if isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3:  # noqa: PLR2004 - red, green, blue
-        return picture
+    """Return a picture in red, green and blue; raise ``EnvironmentFault`` if it is none."""
+    if isinstance(picture, np.ndarray) and picture.dtype == np.uint8:
+        match picture.shape:
+            case (_, _, 3):
+                return picture
+            case (_, _, 4):  # the last is transparency
+                return np.ascontiguousarray(picture[:, :, :3])
+            case (height, width) | (height, width, 1):
+                return np.repeat(picture.reshape(height, width, 1), 3, axis=2)
     found = f"an array {picture.shape} of {picture.dtype}" if isinstance(picture, np.ndarray) else repr(picture)[:80]
     raise EnvironmentFault(
         f"{spec.id} drew an invalid picture: expected uint8 of shape (height, width, 3), got {found}."
@@ -162,7 +187,7 @@ class StillEnvironment(Environment):
     """An environment with the render mode ``rgb_array``, in its simulator's own size."""
 
     def __init__(self, spec: EnvironmentSpec) -> None:
-        super().__init__(replace(spec, arguments={**spec.arguments, "render_mode": "rgb_array"}))
+        super().__init__(replace(spec, arguments={**spec.arguments, "render_mode": RENDER_MODE}))
 
     def picture(self) -> Any:  # noqa: ANN401 - whatever a simulator draws
         """Return the simulator's picture, unchecked."""

@@ -3,6 +3,7 @@
 ``core/spaces.py`` defines the package's spaces, their schemas and the rule for invalid actions.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from evopolicygym.core.spaces import (
     bounds_of,
 )
 
+_SHOWN = 80
+"""Characters of a value that a message shows."""
 MISSION_LENGTH = 256
 """Most characters of a MiniGrid mission, which its space doesn't declare. The longest have about 130."""
 
@@ -44,11 +47,16 @@ def from_gymnasium(
         case gymnasium_spaces.MultiBinary():
             return MultiBinary(tuple(int(side) for side in space.shape))
         case gymnasium_spaces.Text():
-            return Text(int(space.max_length))
+            return Text(int(space.max_length), int(space.min_length), "".join(sorted(space.characters)))
         case gymnasium_spaces.Tuple():
             return Tuple(tuple(from_gymnasium(part) for part in space.spaces))
         case gymnasium_spaces.Dict():
-            return Dict(tuple((str(name), from_gymnasium(part)) for name, part in space.spaces.items()))
+            parts = {str(name): from_gymnasium(part) for name, part in space.spaces.items()}
+            if len(parts) < len(space.spaces):
+                raise UsageError(
+                    f"Unsupported Dict space: expected keys that differ as texts, got {list(space.spaces)}."
+                )
+            return Dict(tuple(parts.items()))
         case _ if hasattr(space, "mission_func"):
             # MiniGrid's MissionSpace; MiniGrid need not be installed
             return Text(MISSION_LENGTH)
@@ -56,6 +64,51 @@ def from_gymnasium(
         f"Unsupported space of type {type(space).__name__} and shape {space.shape}: expected Discrete, Box, "
         f"MultiDiscrete of one dimension, MultiBinary, Text, Tuple or Dict."
     )
+
+
+Convert = Callable[[Any], Any]
+
+
+def simulator_actions(space: gymnasium_spaces.Space[Any]) -> Convert | None:
+    """Return what makes of an action of our space what the simulator's space draws; None if they are the same.
+
+    An integer is of numpy's type, and keys of a Dict are the simulator's own.
+    """
+    match space:
+        case gymnasium_spaces.Discrete():
+            return np.dtype(space.dtype).type
+        case gymnasium_spaces.Tuple() | gymnasium_spaces.Dict():
+            return _convert_parts(space, simulator_actions, to_simulator=True)
+    return None
+
+
+def policy_observations(space: gymnasium_spaces.Space[Any]) -> Convert | None:
+    """Return what gives the keys of Dicts in a simulator's observation our names; None if they have them."""
+    if isinstance(space, gymnasium_spaces.Tuple | gymnasium_spaces.Dict):
+        return _convert_parts(space, policy_observations, to_simulator=False)
+    return None
+
+
+def _convert_parts(
+    space: gymnasium_spaces.Tuple | gymnasium_spaces.Dict,
+    converter: Callable[[gymnasium_spaces.Space[Any]], Convert | None],
+    *,
+    to_simulator: bool,
+) -> Convert | None:
+    if isinstance(space, gymnasium_spaces.Tuple):
+        parts = [converter(part) for part in space.spaces]
+        if not any(parts):
+            return None
+        return lambda value: tuple(
+            item if convert is None else convert(item) for convert, item in zip(parts, value, strict=True)
+        )
+    names = [(str(name), name) if to_simulator else (name, str(name)) for name in space.spaces]
+    named = [(*pair, converter(part)) for pair, part in zip(names, space.spaces.values(), strict=True)]
+    if all(taken == given and convert is None for taken, given, convert in named):
+        return None
+    return lambda value: {
+        given: value[taken] if convert is None else convert(value[taken]) for taken, given, convert in named
+    }
 
 
 def from_json(space: Space, value: Any) -> Any:  # noqa: ANN401 - a value of any space
@@ -81,55 +134,44 @@ def from_json(space: Space, value: Any) -> Any:  # noqa: ANN401 - a value of any
             return {name: from_json(part, item) for (name, part), item in zip(space.spaces, items, strict=True)}
 
 
-def mismatch(space: Space, value: Any) -> str:  # noqa: ANN401 - a value of any space
-    """Return how a value violates its space, in a few words; empty if it doesn't.
+def mismatch(space: gymnasium_spaces.Space[Any], value: Any, *, bounds: bool = True) -> str:  # noqa: ANN401 - a value of any space
+    """Return how an observation violates the simulator's space, in a few words; empty if the space contains it.
 
-    Types, dtypes, shapes and names are checked; bounds of a Box are not, because simulators exceed them.
+    Keys of a Dict are texts, as ``Environment`` gives them. Without ``bounds``, those of a Box are not checked.
     """
     match space:
-        case Discrete():
-            return _mismatch_of_integer(space, value)
-        case Box():
-            return _mismatch_of_array(value, space.shape, space.dtype)
-        case MultiDiscrete():
-            return _mismatch_of_array(value, (len(space.nvec),), "int64")
-        case MultiBinary():
-            return _mismatch_of_array(value, space.shape, "int8")
-        case Text():
-            fits = isinstance(value, str) and len(value) <= space.max_length
-            return "" if fits else f"expected a text of at most {space.max_length} characters, got {value!r}"
-        case Tuple() | Dict():
-            return _mismatch_of_parts(space, value)
+        case gymnasium_spaces.Tuple():
+            parts: list[tuple[str, Any, gymnasium_spaces.Space[Any]]]
+            parts = [(str(place), place, part) for place, part in enumerate(space.spaces)]
+            if not isinstance(value, list | tuple) or len(value) != len(parts):
+                return f"expected a tuple of {len(parts)} parts, got {value!r}"
+        case gymnasium_spaces.Dict():
+            parts = [(str(name), str(name), part) for name, part in space.spaces.items()]
+            if not isinstance(value, dict) or value.keys() != {name for name, _, _ in parts}:
+                return f"expected a dict of {', '.join(name for name, _, _ in parts)}, got {value!r}"
+        case _:
+            return _mismatch_of_leaf(space, value, bounds=bounds)
+    found = ((name, mismatch(part, value[key], bounds=bounds)) for name, key, part in parts)
+    return next((f"{name}: {problem}" for name, problem in found if problem), "")
 
 
-def _mismatch_of_integer(space: Discrete, value: Any) -> str:  # noqa: ANN401 - anything
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        return f"expected an int, got {value!r}"
-    if not space.start <= value < space.start + space.n:
-        return f"{value} is outside {space.start} to {space.start + space.n - 1}"
-    return ""
-
-
-def _mismatch_of_array(value: Any, shape: tuple[int, ...], dtype: str) -> str:  # noqa: ANN401 - anything
-    if not isinstance(value, np.ndarray):
-        return f"expected an array, got a {type(value).__name__}"
-    if (value.shape, value.dtype.name) != (shape, dtype):
-        return f"expected an array of shape {shape} and {dtype}, got {value.shape} and {value.dtype.name}"
-    return ""
-
-
-def _mismatch_of_parts(space: Tuple | Dict, value: Any) -> str:  # noqa: ANN401 - anything
-    try:
-        items = _items(space, value)
-    except InvalidAction as error:
-        return str(error)
-    parts = space.spaces if isinstance(space, Dict) else [(str(place), part) for place, part in enumerate(space.spaces)]
-    problems = (
-        f"{name}: {problem}"
-        for (name, part), item in zip(parts, items, strict=True)
-        if (problem := mismatch(part, item))
-    )
-    return next(problems, "")
+def _mismatch_of_leaf(space: gymnasium_spaces.Space[Any], value: Any, *, bounds: bool) -> str:  # noqa: ANN401 - anything
+    array = np.asarray(value) if isinstance(space, gymnasium_spaces.Box) and np.isscalar(value) else value
+    if space.contains(array):  # of a scalar, as Gymnasium warns of what isn't an array
+        return ""
+    match space:
+        case gymnasium_spaces.Discrete():
+            return f"expected an integer of {space}, got {value!r}"
+        case gymnasium_spaces.Box() | gymnasium_spaces.MultiDiscrete() | gymnasium_spaces.MultiBinary():
+            if not isinstance(array, np.ndarray):
+                return f"expected an array, got {_article(type(value).__name__)}"
+            found, expected = (array.shape, array.dtype.name), (space.shape, np.dtype(space.dtype).name)
+            if found != expected:
+                return f"expected an array of shape {expected[0]} and {expected[1]}, got {found[0]} and {found[1]}"
+            is_outside = bounds or not isinstance(space, gymnasium_spaces.Box)
+            return f"outside its space: {' '.join(str(value).split())[:_SHOWN]}" if is_outside else ""
+        case _:
+            return f"not in {space}: {value!r}"
 
 
 def _discrete(space: "gymnasium_spaces.Discrete[Any]", labels: tuple[str, ...]) -> Discrete:
@@ -158,6 +200,10 @@ def _text(value: Any) -> str:  # noqa: ANN401 - JSON
     if not isinstance(value, str):
         raise InvalidAction(f"expected a text, got {value!r}")
     return value
+
+
+def _article(word: str) -> str:
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
 def _array(value: Any, shape: tuple[int, ...], dtype: str) -> Any:  # noqa: ANN401 - JSON to an array

@@ -12,11 +12,8 @@ from numpy.random import Generator
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.rendering import Picture, RenderedEnvironment, rendering_variables
+from evopolicygym.environments.rendering import RENDER_MODE, Picture, RenderedEnvironment, rendering_variables
 from evopolicygym.specs import catalog
-
-RENDER_MODE = "rgb_array"
-"""The only render mode: simulators draw into an array, no window is opened."""
 
 
 class TaskEnvironment(gymnasium.Env[Any, Any]):
@@ -55,7 +52,7 @@ class TaskEnvironment(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode; return the first observation and the simulator's info."""
-        start = self._environment.restart(seed, options)
+        start = self._environment.restart(seed, options, convert=False)
         self._read_spaces()
         return start
 

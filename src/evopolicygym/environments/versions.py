@@ -15,10 +15,14 @@ from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, metadata, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evopolicygym.core.errors import MissingExtra, UsageError
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.packs.installation import installed
+
+if TYPE_CHECKING:
+    from gymnasium.envs.registration import EnvSpec
 
 _RIVALS = {"pygame": ("pygame", "pygame-ce")}
 """Distributions that overwrite each other's files. Minigrid requires pygame-ce and highway-env requires pygame: both
@@ -147,11 +151,27 @@ def places_of(modules: Iterable[str]) -> tuple[str, ...]:
     return tuple(str(place) for name in sorted(set(modules) - _NOT_HASHED) for place in _locate(name))
 
 
-def entry_point_modules(spec: EnvironmentSpec) -> Iterator[str]:
-    """Yield the outermost modules of the classes behind a registered id, including wrappers."""
+def registration(spec: EnvironmentSpec) -> "EnvSpec":
+    """Return gymnasium's registration of a spec's id, whose modules were imported.
+
+    Of ``module:Class`` with an unregistered name, it is that of the class or function. Raises gymnasium's
+    errors.
+    """
     import gymnasium
 
-    registered = gymnasium.spec(spec.registered_id)
+    try:
+        return gymnasium.spec(spec.registered_id)
+    except gymnasium.error.Error:  # of an unregistered name, or of one without its version
+        module, _, name = spec.id.rpartition(":")
+        maker = getattr(sys.modules.get(module), name, None)
+        if not callable(maker):
+            raise
+        return gymnasium.envs.registration.EnvSpec(id=name, entry_point=maker)
+
+
+def entry_point_modules(spec: EnvironmentSpec) -> Iterator[str]:
+    """Yield the outermost modules of the classes behind a registered id, including wrappers."""
+    registered = registration(spec)
     for point in (registered.entry_point, *(wrapper.entry_point for wrapper in registered.additional_wrappers)):
         module = point.partition(":")[0] if isinstance(point, str) else getattr(point, "__module__", "")
         if module:

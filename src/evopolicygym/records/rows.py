@@ -214,6 +214,11 @@ class RunRow(Record):
         "hashes of the modules that make the environment; null where gymnasium alone does, and in older records"
     )
     task_fingerprint: str | None = column("SHA-256 of the environment's spec")
+    repeats: bool | None = column(
+        "whether two processes played short episodes alike before the run was opened; null in this and the next for an "
+        "environment that ships, and in older records"
+    )
+    cases_differ: bool | None = column("whether the same actions gave other short episodes for other seeds")
     isolation: str | None = column("the level at which policies played")
     stage: str = column("`open`, `closed`, `selected` or `finished`")
     status: str | None = column("how it ended: `scored` or `no_ok_submit`; null where it is not finished")

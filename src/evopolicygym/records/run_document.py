@@ -54,7 +54,12 @@ MULTILINE = frozenset(
     {"objective", "reward", "termination", "observation", "action", "degenerate_policy", "meaning", "options"}
 )
 """Fields whose texts may have several lines; all others are shown within one line."""
-LATER_FIELDS = frozenset({"evopolicygym_version", "agent_version", "model_details", "nonce", "readable"})
+LATER_FIELDS = frozenset(
+    {
+        *("evopolicygym_version", "agent_version", "model_details", "nonce", "readable"),
+        *("repeats", "cases_differ"),
+    }
+)
 """Fields that are left out where they are empty, as in documents from before there were any."""
 _TEXTUAL = frozenset({str, list, dict})
 """Types of JSON values that are texts or hold some; the others, most of a document, need no second look."""
@@ -66,7 +71,7 @@ def encode(summary: RunSummary) -> dict[str, Any]:
     document = {"schema_version": SCHEMA, **asdict(summary), **usages}
     if summary.task.environment.world is None:  # as runs from before there were worlds have it
         del document["task"]["environment"]["world"]
-    document = {name: value for name, value in document.items() if value or name not in LATER_FIELDS}
+    document = {name: value for name, value in document.items() if value or value is False or name not in LATER_FIELDS}
     return document if summary.task.environment.is_known else _without_unknown(document)
 
 
@@ -221,6 +226,8 @@ def summary_of(record: RunRecord) -> RunSummary:
         model_details=opened.model_details,
         nonce=opened.nonce,
         readable=opened.readable,
+        repeats=opened.repeats,
+        cases_differ=opened.cases_differ,
         program_changes=tuple(ProgramChange(change.time, change.program_sha256) for change in state.program_changes),
     )
 

@@ -38,6 +38,7 @@ from evopolicygym.records.rows import (
 from evopolicygym.records.task_text import task_text
 from evopolicygym.records.trajectories import Step, read_steps
 from evopolicygym.specs.games import game_of
+from evopolicygym.specs.measured_anchors import with_anchors
 
 FURTHER = tuple(option for option in RUN_OPTIONS if option.comparability_label and not option.record_field)
 """Options that runs must agree in and that a row has among its choices."""
@@ -54,7 +55,7 @@ def run_row(run: CheckedRun) -> RunRow:
     """Return a run's row."""
     summary, labels = run.summary, read_labels(run.root)
     task, agent, outcome, timing = summary.task, summary.agent, summary.outcome, summary.timing
-    environment, budget, usage = task.environment, task.budget, summary.usage or UsageSummary({})
+    environment, budget, usage = with_anchors(task.environment), task.budget, summary.usage or UsageSummary({})
     unknown = {} if environment.is_known else UNKNOWN_OF_RELEASE
     facts: dict[str, Any] = {
         "split": summary.split.value,
@@ -102,6 +103,8 @@ def run_row(run: CheckedRun) -> RunRow:
         experiment=run.experiment_name or summary.experiment or None,
         experiment_id=summary.experiment or None,
         nonce=summary.nonce or None,
+        repeats=summary.repeats,
+        cases_differ=summary.cases_differ,
         revealed=bool(summary.revealed),
         commitment=summary.commitment or None,
         protocol_version=summary.protocol_version,

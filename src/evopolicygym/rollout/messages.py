@@ -130,7 +130,7 @@ class Fault:
         return ERRORS[self.blame](before + self.message)
 
 
-def fault_of(error: Exception) -> Fault:
+def fault_of(error: BaseException) -> Fault:
     """Return the fault for an exception in a worker; exceptions of other packages come from the simulator."""
     match error:
         case SandboxError():

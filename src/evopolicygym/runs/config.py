@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from evopolicygym.agents.base import AGENTS
@@ -48,6 +49,7 @@ from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
 from evopolicygym.core.text import now, printable, shell_word
 from evopolicygym.core.world import STANDARD, World
+from evopolicygym.environments.pickled import Maker, reference_to
 from evopolicygym.records.group_access import GROUP
 from evopolicygym.runs.environment import resolve_environment, resolve_world
 from evopolicygym.sandbox.levels import waivable
@@ -204,7 +206,7 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
 
 
 def resolve_run_config(
-    task: str | Path | None,
+    task: str | Path | Maker | None,
     agent: str | AgentFunction | None,
     options: Mapping[str, Any],
     config: str | Path | None = None,
@@ -223,7 +225,11 @@ def resolve_run_config(
     elif agent is not None:
         given["agent"] = agent
     document = merge_tables(read_table(Path(config)) if config else {}, nest_options(RUN_OPTIONS, given))
-    if task is not None:
+    if callable(task):
+        document["task"], arguments = reference_to(task)
+        document["make"] = {**document.get("make", {}), **arguments}
+        catalog.hand_down(document["task"].rpartition(":")[0])
+    elif task is not None:
         document["task"] = str(task)
     if "task" not in document:
         raise UsageError(
@@ -388,6 +394,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any option's
     """Return a value as TOML represents it."""
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, np.generic):
+        return value.item()
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 

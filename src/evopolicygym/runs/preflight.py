@@ -405,7 +405,7 @@ def check_simulator(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     A spec can import any installed module and pass any arguments to it.
     """
     spec = opened.task.environment
-    if trusted or _is_known_environment(spec) or rollback_guard.is_own_run(root):
+    if trusted or is_known_environment(spec) or rollback_guard.is_own_run(root):
         return
     raise UsageError(
         f"{root} was played on the environment {_describe_environment(spec)}, which is unknown here (evopolicygym "
@@ -421,7 +421,7 @@ def import_for_record(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     environment or pack names: it is imported from where it is installed.
     """
     spec, directory = opened.task.environment, Path.cwd()
-    if not spec.registering_modules or _is_known_environment(spec):
+    if not spec.registering_modules or is_known_environment(spec):
         return
     if any((place / JOURNAL).exists() for place in (directory, *directory.parents)):
         return
@@ -442,7 +442,7 @@ def _known_modules() -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in named)
 
 
-def _is_known_environment(spec: EnvironmentSpec) -> bool:
+def is_known_environment(spec: EnvironmentSpec) -> bool:
     """Return whether a spec runs the same code with the same arguments as the known environment of its name."""
     if spec.name in catalog.names():
         return _simulator_arguments(spec) == _simulator_arguments(catalog.load(spec.name))

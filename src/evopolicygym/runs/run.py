@@ -32,6 +32,7 @@ from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.task import Memory, Task, TaskInterface
 from evopolicygym.core.text import now, shell_word
 from evopolicygym.environments.splits import read_directory
+from evopolicygym.environments.trace import Probe, probe
 from evopolicygym.judge.rollouts import EpisodeJobBuilder, Rollouts, finalize
 from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
@@ -53,6 +54,7 @@ from evopolicygym.runs.preflight import (
     check_program,
     config_for_resume,
     import_for_record,
+    is_known_environment,
     is_pinned,
     open_executor,
     refuse_memory,
@@ -111,6 +113,7 @@ def play(
     refuse_unknown(config)
     refuse_program(config, agent)
     refuse_memory(config, agent)
+    probed = None if is_known_environment(config.task.environment) else probe(config.task.environment)
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     runs, environment = config.runs.resolve(), config.task.environment
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
@@ -139,7 +142,7 @@ def play(
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         if environment.world is not None:
             config = replace(config, task=_task_with_anchors(config, owner, executor))
-        opening = _build_opened_event(config, agent, owner, run_id, grounds, price)
+        opening = _build_opened_event(config, agent, owner, run_id, grounds, price, probed)
         experiment.list_run(opening)
         writer = stack.enter_context(RunWriter(root, opening, create_guard(opening)))
         writer.listen(observer)
@@ -350,6 +353,7 @@ def _build_opened_event(
     run_id: str,
     grounds: ExecutorInfo,
     price: PriceSnapshot | None,
+    probed: Probe | None,
 ) -> RunOpened:
     environment = config.task.environment
     case_set = owner.cases(environment.name, config.split)
@@ -380,6 +384,8 @@ def _build_opened_event(
         readable=config.readable,
         hidden_pace=HIDDEN_PACE,
         hidden_grace_s=HIDDEN_GRACE_S,
+        repeats=probed.repeats if probed else None,
+        cases_differ=probed.cases_differ if probed else None,
     )
 
 

@@ -112,6 +112,15 @@ def import_from(directory: Path, spec: EnvironmentSpec) -> None:
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), place)))
 
 
+def hand_down(module: str) -> None:
+    """Let child processes import a module that this process has imported from beside a script or a notebook."""
+    top = sys.modules.get(module.partition(".")[0])
+    for place in (*getattr(top, "__path__", ()), getattr(top, "__file__", None) or ""):
+        directory, given = str(Path(place).resolve().parent), os.environ.get("PYTHONPATH", "")
+        if place and "site-packages" not in directory and directory not in given.split(os.pathsep):
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (given, directory)))
+
+
 def decode(document: Mapping[str, Any], name: str, source: str, shown: TaskText = TaskText.FULL) -> EnvironmentSpec:
     """Return the spec of a TOML document with the texts to show.
 

@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from threading import Event
 
+import numpy as np
+
 from evopolicygym.agents.kit.evaluator import Evaluator, load_error_of
 from evopolicygym.agents.kit.judge_client import Info, JudgeClient, turn
 from evopolicygym.core import regular_file
@@ -25,6 +27,8 @@ MAX_POLICY = 64 << 20
 """Largest ``policy.py`` that is read, in bytes."""
 FUNCTION_AGENT = "function"
 """The recorded name of such agents; their label is the function's name."""
+EPISODES = 8
+"""Episodes of a submission that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +99,12 @@ class Session:
         """The run as an evaluator of candidates, for optimisers."""
         return Evaluator(self._workspace, self._judge)
 
-    def submit(self, policy: Policy | None = None, episodes: int | Sequence[int] = 8) -> Feedback:
+    def submit(self, policy: Policy | None = None, episodes: int | Sequence[int] | None = None) -> Feedback:
         """Submit a policy for some train episodes and return its feedback; each episode is charged.
 
         ``policy`` replaces all of ``system/``; without it, the current content of ``system/`` is submitted.
-        ``episodes`` is a number of episodes (the next cases in order; fewer if fewer are left) or a list of case
-        indices, from 0.
+        ``episodes`` is a number of episodes (the next cases in order) or a list of case indices, from 0. Default: 8,
+        or as many as are left.
 
         Raises ``RequestRefused``, without a charge, if the judge rejects the request, for example for lack of budget.
         Once the budget is spent, a further submission ends the function.
@@ -121,12 +125,13 @@ class Session:
             directory,
         )
 
-    def _cases(self, episodes: int | Sequence[int]) -> list[int]:
-        if not isinstance(episodes, int):
-            return list(episodes)
+    def _cases(self, episodes: int | Sequence[int] | None) -> list[int]:
+        if isinstance(episodes, Sequence | np.ndarray):
+            return [int(case) for case in episodes]
         info = self._judge.info()
-        spent = info.episode_budget - info.remaining_budget
-        return info.cases(spent, info.portion(episodes, info.remaining_budget) if info.remaining_budget else episodes)
+        if episodes is None:
+            episodes = info.portion(EPISODES, info.remaining_budget) if info.remaining_budget else EPISODES
+        return info.cases(info.episode_budget - info.remaining_budget, int(episodes))
 
 
 def _bytes(content: str | bytes) -> bytes:

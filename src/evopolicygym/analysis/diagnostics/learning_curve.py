@@ -19,6 +19,7 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.specs.games import game_of
+from evopolicygym.specs.measured_anchors import with_anchors
 
 SHARES = (0.5, 0.8, 0.95)
 """Heights on the known scale whose time is reported."""
@@ -77,9 +78,9 @@ def measure(record: RunRecord) -> LearningCurve:
         for milestone in history
     )
     bests = [point.best for point in points if point.best is not None]
-    anchor, final = state.opened.task.environment.random_anchor, bests[-1] if bests else None
+    environment = with_anchors(state.opened.task.environment)
+    anchor, final = environment.random_anchor, bests[-1] if bests else None
     baseline = anchor.mean if anchor else (bests[0] if bests else None)
-    environment = state.opened.task.environment
     known = known_scale(environment.name, game_of(environment), KnownScores.of(environment))
     scale = Scale(known.low, known.best) if known else None
     jump, jump_at = _largest_jump(points, scale)

@@ -6,7 +6,7 @@ normalised scores, held-out case by held-out case. ``docs/measure/effects.md`` d
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -22,6 +22,8 @@ from evopolicygym.analysis.ranking.task_scale import TaskScale, ranked_among, sc
 from evopolicygym.core.agent import LIMITS
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import RUN_OPTIONS
+from evopolicygym.core.text import shell_word
+from evopolicygym.core.world import STANDARD
 from evopolicygym.records.rows import RunRow
 
 HARNESS, MODEL = "harness", "model"
@@ -32,6 +34,7 @@ RECORDED = {option.name: option.record_field or option.name for option in RUN_OP
 DEFAULTS = {option.name: option.default for option in RUN_OPTIONS if option.is_knob}
 KNOBS = (*RECORDED, HARNESS)
 """The knobs whose effects can be computed."""
+WORLD = "world"
 UNASKED = {HARNESS, MODEL}
 """The knobs that are compared only on request."""
 OF_TASK = {name: recorded for name, recorded in RECORDED.items() if recorded in OF_ENTRIES}
@@ -74,11 +77,17 @@ def knobs_that_differ(runs: Sequence[RunRow], requested: Sequence[str] = ()) -> 
     return several
 
 
-def refuse_other_differences(runs: Sequence[RunRow], knobs: Iterable[str]) -> None:
+def _scale_name(run: RunRow, knobs: Iterable[str]) -> str:
+    """Return the name of the scale that a run's returns are on: where worlds are compared, each has its own."""
+    world = level_of(run, WORLD) if WORLD in knobs else STANDARD
+    return run.task if world == STANDARD else f"{run.task} in {world}"
+
+
+def refuse_other_differences(runs: Sequence[RunRow], knobs: Collection[str]) -> None:
     """Raise ``UsageError`` if runs on a task differ in more than the knobs."""
     # Pairs are of one allowance, or differ by it.
     by = {"limits", *(OF_TASK[name] for name in knobs if name in OF_TASK)}
-    if found := differences(runs, by):
+    if found := differences([replace(run, task=_scale_name(run, knobs)) for run in runs], by):
         listed = "\n- ".join(found.values())
         also = [name for name, recorded in OF_TASK.items() if recorded in found]
         ways = ["name only the runs of one suite (one directory or several)"]
@@ -141,7 +150,7 @@ class LevelDifference:
     difference: MeanEstimate
     """The difference of normalised scores."""
     returns: float | None
-    """The difference of returns; None over several environments."""
+    """The difference of returns; None over several environments, and between worlds on scales of their own."""
     p_adjusted: float | None = None
     """The p-value, adjusted by Holm over all differences of the table."""
 
@@ -216,9 +225,9 @@ def effects(runs: Sequence[RunRow], requested: Sequence[str] = (), *, in_returns
         raise UsageError(f"{notes[-1]} Scores can't be normalised. Add runs with better agents, or pass --in-returns.")
     worst = _worst_means(runs, knobs)
     scored = [
-        _score_run(run, knobs, worst[run.task, agent_of(run, knobs)], scales.get(run.task))
+        _score_run(run, knobs, worst[name, agent_of(run, knobs)], scales.get(name))
         for run in runs
-        if in_returns or run.task in scales
+        if (name := _scale_name(run, knobs)) in scales or in_returns
     ]
     notes += [WITHOUT_SCORE] if not all(run.held_out_returns for run in runs) else []
     return effects_of(scored, knobs, scales, notes)
@@ -230,7 +239,7 @@ def _worst_means(runs: Iterable[RunRow], knobs: Iterable[str]) -> dict[tuple[str
     for run in runs:
         means = [run.score] if run.score is not None else []
         means += [run.random_anchor.mean] if run.random_anchor else []
-        key = run.task, agent_of(run, knobs)
+        key = _scale_name(run, knobs), agent_of(run, knobs)
         found[key] = min([*means, found.get(key, math.inf)])
     return found
 
@@ -272,17 +281,27 @@ def _count_runs(blocks: Iterable[Block]) -> int:
 
 def _scales(runs: Sequence[RunRow], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:
     """Return the normalised scale of each task, and notes on the runs."""
-    named = [replace(run, agent=f"{agent_of(run, knobs)}{_levels_of(run, knobs)}") for run in runs]
+    named = [
+        replace(run, agent=f"{agent_of(run, knobs)}{_levels_of(run, knobs)}", task=_scale_name(run, knobs))
+        for run in runs
+    ]
     table = score_table(named, (), TableFilter(mix=True))
     counts = ranked_among(table, partial=False)
     scales = {task.name: scale for task in table.tasks if (scale := scale_on(table, task.name, counts))}
     bare = [task.name for task in table.tasks if task.name not in scales]
     notes = [note for note in table.notes if not note.startswith("Mixed: ") and note not in MISSING_SCORES]
     if bare:
-        notes.append(
-            "Left out, as no agent is above uniform random there by more than noise, or that is unknown: "
-            f"{', '.join(bare)}."
-        )
+        unknown = [task for task in bare if not any(run.random_anchor for run in runs if run.task == task)]
+        chance = [task for task in bare if task not in unknown]
+        if chance:
+            notes.append(
+                f"Left out, as no agent is above uniform random there by more than noise: {', '.join(chance)}."
+            )
+        if unknown:
+            notes.append(
+                f"Left out, as what random play scores is unknown: {', '.join(unknown)}. Measure it, and it is found: "
+                f"evopolicygym anchors {' '.join(map(shell_word, unknown))} (or the file's path)."
+            )
     return scales, notes
 
 
@@ -346,7 +365,9 @@ def _differences(
     def row(environment: str, those: Sequence[tuple[ScoredRun, Floats]]) -> LevelDifference:
         estimate = mean_estimate(_groups(those))
         scale = scales.get(names[0] if len(names) == 1 else environment)
-        returns = estimate.value * (scale.best - scale.low) if scale else estimate.value if not scales else None
+        returns = estimate.value if not scales else None
+        if scale and knob != WORLD:  # worlds have a scale each
+            returns = estimate.value * (scale.best - scale.low)
         count = 1 if environment else len(names)
         return LevelDifference(knob, level, over, environment, count, len(those), estimate, returns)
 

@@ -39,7 +39,7 @@ from evopolicygym.analysis.ranking.comparability import (
 from evopolicygym.analysis.ranking.known_scale import KnownScale, KnownScores, known_scale
 from evopolicygym.analysis.ranking.noise import NoiseFloor, noise_floor, variance_components
 from evopolicygym.analysis.ranking.run_groups import RunGroups, find_groups
-from evopolicygym.analysis.results import count_early, early_notes, record_notes
+from evopolicygym.analysis.results import count_early, early_notes, environment_notes, record_notes
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.rollout import Isolation, is_unverified
 from evopolicygym.core.score import mean
@@ -338,7 +338,7 @@ def _table(
     notes += [*_notes_on_missing_scores(entries), *_notes_on_groups(entries)]
     if shipped and runs:
         notes.append("Published means, and shipped runs of other experiments, are of other cases, perhaps versions.")
-    notes += [*_texts(runs, shipped), *early_notes(runs), *record_notes(runs)]
+    notes += [*_texts(runs, shipped), *early_notes(runs), *environment_notes(runs), *record_notes(runs)]
     if any(run.split == "public" for run in runs):
         notes.append("Some runs played the public split: its cases are known to everybody.")
     if any(run.revealed for run in runs):

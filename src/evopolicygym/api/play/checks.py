@@ -12,7 +12,7 @@ def check_environment(name: str | Path) -> tuple[Finding, ...]:
     """Play an environment for up to half a minute, and check that it keeps its contract.
 
     Args:
-        name: An environment's name, or the path of a spec's ``.toml`` file.
+        name: An environment's name, the path of a spec's ``.toml`` file, or an id of gymnasium.
 
     Returns:
         The findings; each has ``name``, ``ok`` and ``detail``. An environment that can't be loaded is a finding.

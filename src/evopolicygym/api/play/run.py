@@ -29,6 +29,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import shell_word
+from evopolicygym.environments.pickled import Maker
 from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.experiment import revealed
 from evopolicygym.records.paths import RunPaths
@@ -68,7 +69,7 @@ class RunInterrupted(KeyboardInterrupt):
 
 
 def run(
-    task: str | Path | None = None,
+    task: str | Path | Maker | None = None,
     agent: str | AgentFunction | None = None,
     *,
     config: str | Path | None = None,
@@ -82,7 +83,8 @@ def run(
     """Let an agent evolve a policy in an environment, score the best of its submissions, and return the run.
 
     Args:
-        task: An environment's name, such as ``"acrobot"``, or the path of a spec's ``.toml`` file.
+        task: An environment's name, such as ``"acrobot"``, the path of a spec's ``.toml`` file, an id of gymnasium,
+            ``"module:Class"``, or a class of environments or a function that returns one, also of a notebook's cell.
         agent: A built-in agent's name, ``"package.module:make"``, or a function of one argument, a ``Session``; such a
             function runs in this process and is not sandboxed, its policies are. Default: the tuner.
         config: A TOML file that holds a run's configuration; arguments override it.
@@ -108,7 +110,7 @@ def run(
     asked, function = resolve_run_config(task, agent, options, config)
     asked = replace(asked, workers=cap_workers(asked.workers, asked.executor, on_warning, asked.task))
     _log_workers(asked.workers, asked.executor)
-    for note in spec_notes(str(task), asked.task.environment):
+    for note in spec_notes(task, asked.task.environment):
         on_warning(note)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
@@ -261,10 +263,10 @@ def _report_agent_error(run: Run, agent: Agent | None, on_agent_error: OnAgentEr
     return run
 
 
-def spec_notes(task: str, spec: EnvironmentSpec) -> Iterator[str]:
+def spec_notes(task: object, spec: EnvironmentSpec) -> Iterator[str]:
     """Yield what one random episode shows to be wrong with a TOML file of the user's own; nothing of other tasks."""
-    if task.endswith(".toml"):
-        more = f"For more: evopolicygym check environment {shell_word(task)}"
+    if str(task).endswith(".toml"):
+        more = f"For more: evopolicygym check environment {shell_word(str(task))}"
         for finding in check_environment(spec, quick=True):
             if not finding.ok and finding.name != "plays":  # what can't be played is an error of the run
                 yield f"{task}, {finding.name}: {finding.detail}. {more}"

@@ -35,7 +35,7 @@ with needs("The export format 'minari'"):
 
 NAMESPACE = "evopolicygym"
 CHARACTERS = "".join(map(chr, range(32, 127)))
-"""The charset of Text spaces, which our spaces don't have."""
+"""The charset of Text spaces that don't say theirs."""
 
 
 @dataclass(slots=True)
@@ -155,7 +155,8 @@ def to_gymnasium(space: Space) -> "gymnasium_spaces.Space[Any]":
         case MultiBinary():
             return gymnasium_spaces.MultiBinary(space.shape)
         case Text():
-            return gymnasium_spaces.Text(space.max_length, min_length=0, charset=CHARACTERS)
+            characters = space.characters or CHARACTERS
+            return gymnasium_spaces.Text(space.max_length, min_length=space.min_length, charset=characters)
         case Tuple():
             return gymnasium_spaces.Tuple([to_gymnasium(part) for part in space.spaces])
         case Dict():

@@ -85,7 +85,7 @@ def serve_order(descriptor: int, work: Callable[[CameraOrder, Connection, OnProg
             connection.send(work(order, connection, on_progress))
         except BrokenPipeError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a simulator raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a simulator raises
             traceback.print_exc()
             connection.send(fault_of(error))
     os._exit(0)

@@ -144,6 +144,7 @@ def _crash_message(order: CameraOrder, code: int | None, log: IO[bytes]) -> str:
     log.seek(0)
     output = log.read().decode("utf-8", "replace").strip()[-LOG_TAIL_CHARS:]
     how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+    how += ", without an error: its own code ended Python" if code == 0 else ""
     return (
         f"The renderer of {order.spec.name} ended its process ({how}), "
         f"so there is no film. The run directory is unchanged." + (f" Its output:\n{output}" if output else "")

@@ -16,8 +16,9 @@ from evopolicygym.cli.play_options import KINDS, complete_kind, complete_part
 from evopolicygym.cli.tables import show_findings
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import Finding
+from evopolicygym.core.task import TaskText
 from evopolicygym.runs.config import absolutize_paths
-from evopolicygym.specs.catalog import load
+from evopolicygym.runs.environment import resolve_environment
 
 EXAMPLES = """
 Examples:
@@ -25,6 +26,8 @@ Examples:
 evopolicygym check environment acrobot
 
 evopolicygym check environment my_environment.toml
+
+evopolicygym check environment my_package:Walk-v0
 
 evopolicygym check sandbox bubblewrap
 
@@ -94,7 +97,8 @@ def check(
     def run_check(progress: Callable[[str], None]) -> Iterator[Finding]:
         match kind:
             case "environment":
-                return check_environment(load(name))
+                spec, text = resolve_environment(name, TaskText.FULL)
+                return check_environment(spec, texts=text is TaskText.FULL)
             case "sandbox":
                 return check_channels(name, progress) if channels else check_sandbox(name)
             case "executor":

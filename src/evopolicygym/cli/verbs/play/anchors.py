@@ -19,6 +19,7 @@ from evopolicygym.core.text import number, plus_minus
 from evopolicygym.runs.anchors import CASES, AnchorKind, MeasuredAnchors, measure_anchors
 from evopolicygym.runs.environment import resolve_environment
 from evopolicygym.runs.preflight import cap_workers
+from evopolicygym.specs import measured_anchors
 from evopolicygym.specs.catalog import pack_lines, spec_lines
 from evopolicygym.specs.pack_catalog import find
 
@@ -77,6 +78,7 @@ def anchors(
         for spec in specs:
             with _progress(spec, cases, as_json=as_json) as observe:
                 results.append(measure_anchors(spec, cases, kinds, count, observe))
+            _keep(results[-1])
             if not as_json:
                 _show(results[-1], is_in_pack=not arguments and find(spec.name) is not None)
     if as_json:
@@ -102,6 +104,14 @@ def _show(measured: MeasuredAnchors, *, is_in_pack: bool) -> None:
         print_text(pack_lines(measured.spec.name, measured.spec.max_steps, by_kind, measured.degenerate_policy))
     else:
         print_text(spec_lines(by_kind, measured.degenerate_policy))
+
+
+def _keep(measured: MeasuredAnchors) -> None:
+    """Keep what was measured, so that tables of earlier runs find it."""
+    found = {f"{kind.value}_anchor": played.anchor for kind, played in measured.by_kind.items()}
+    measured_anchors.keep(
+        measured.spec, measured_anchors.MeasuredAnchors(**found, degenerate_policy=measured.degenerate_policy)
+    )
 
 
 def _document(measured: MeasuredAnchors) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Steps of random actions with a digest of all that they returned, here and in another process.
 
-As a program it reads ``{"spec": …, "seed": …, "steps": …}`` from standard input and prints a digest.
+As a program it reads ``{"spec": …, "path": …, "seeds": …, "steps": …}`` from standard input and prints a digest a seed.
 """
 
 import hashlib
@@ -8,10 +8,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import islice
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 _TRACE_TIMEOUT_S = 120
+_SEEDS, _SHORT = (0, 1, 2, 3), 50
+"""Seeds and most steps of the episodes that ``probe`` plays."""
 _ACTIONS = 20260702
 """Seed of the actions: they are the same in all cases, so that episodes differ by their case only."""
 
@@ -70,19 +73,57 @@ def trace_elsewhere(spec: EnvironmentSpec, seed: int, steps: int) -> str:
 
     Raises ``ChildProcessError`` if that process fails.
     """
-    request = json.dumps({"spec": asdict(spec), "seed": seed, "steps": steps})
     other_hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    process = subprocess.run(
-        command("", "evopolicygym.checks.trace"),
-        input=request.encode(),
-        capture_output=True,
-        env=os.environ | {"PYTHONHASHSEED": other_hash_seed},
-        timeout=_TRACE_TIMEOUT_S,
-        check=False,
-    )
+    return _digests_of(_start(spec, [seed], steps, other_hash_seed))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a few short episodes of random actions show of an environment."""
+
+    repeats: bool
+    """Whether two processes, which have different hash seeds, played them alike."""
+    cases_differ: bool
+    """Whether the same actions gave other episodes for other seeds."""
+
+
+def probe(spec: EnvironmentSpec) -> Probe | None:
+    """Return what two processes, side by side, find of an environment; None if one of them can't play it.
+
+    Raises no exception of the simulator: a run that is played in it will tell.
+    """
+    processes = [_start(spec, _SEEDS, _SHORT, hash_seed) for hash_seed in ("1", "2")]
+    try:
+        first, second = map(_digests_of, processes)
+    except (ChildProcessError, subprocess.TimeoutExpired):
+        return None
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return Probe(first == second, len(set(first)) > 1)
+
+
+def _start(spec: EnvironmentSpec, seeds: Sequence[int], steps: int, hash_seed: str) -> "subprocess.Popen[bytes]":
+    path = [] if spec.pack else sys.path
+    request = {"spec": asdict(spec), "path": path, "seeds": seeds, "steps": steps}
+    with TemporaryFile() as stdin:
+        stdin.write(json.dumps(request).encode())
+        stdin.seek(0)
+        return subprocess.Popen(
+            command(spec.pack, "evopolicygym.environments.trace"),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        )
+
+
+def _digests_of(process: "subprocess.Popen[bytes]") -> list[str]:
+    out, errors = process.communicate(timeout=_TRACE_TIMEOUT_S)
     if process.returncode != 0:
-        raise ChildProcessError(process.stderr.decode(errors="replace").strip().rpartition("\n")[2])
-    return process.stdout.decode().split()[-1]
+        raise ChildProcessError(errors.decode(errors="replace").strip().rpartition("\n")[2])
+    return out.decode().split()[-1].split(",")
 
 
 def _chain(before: bytes, value: Any) -> bytes:  # noqa: ANN401 - a value of any space
@@ -107,9 +148,11 @@ def _absorb(digest: "_Hash", value: Any) -> None:  # noqa: ANN401 - a value of a
 
 def _main() -> None:
     request = json.load(sys.stdin)
+    sys.path[:] = request["path"] or sys.path
     name = request["spec"].pop("name")
     spec = catalog.decode(request["spec"], name, "standard input")
-    sys.stdout.write(f"{trace(spec, request['seed'], request['steps'])}\n")
+    digests = [trace(spec, seed, request["steps"]) for seed in request["seeds"]]
+    sys.stdout.write(f"{','.join(digests)}\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,143 @@
+"""Any registered id plays: its own spaces say what it takes and returns."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import evopolicygym
+from evopolicygym.analysis.run_tables import load_runs
+from evopolicygym.checks.environment import examine
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.pack import PackText
+from evopolicygym.environments.derived import bare_spec, complete_spec
+from evopolicygym.environments.description import describe_here
+from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.pickled import reference_to
+from evopolicygym.environments.rendering import RenderedEnvironment
+from places import SUPPORT
+from registered_ids import NAMES, Scalars
+from shell import Shell
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT), prepend=os.pathsep)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "TimeAware"])
+def test_what_a_space_contains_is_played(name: str) -> None:
+    """What Gymnasium's spaces contain is taken, and the simulator gets what its space would draw."""
+    bare = bare_spec(f"registered_ids:{name}-v0")
+    spec = complete_spec(bare, describe_here(bare), PackText())
+
+    assert [found for found in examine(spec, texts=False) if not found.ok] == []
+
+
+def test_an_id_is_checked_by_the_verb(shell: Shell) -> None:
+    """An id needs no file."""
+    left = shell("check", "environment", "registered_ids:TimeAware-v0", "--json")
+
+    assert left.code == 0
+    assert json.loads(left.out)["ok"] is True
+
+
+PLAYED = ("--agent", "random", "--budget", "2", "--validation", "2", "--held-out", "2", "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("name", "repeats", "cases_differ"),
+    [("Everything", True, True), ("Unseeded", False, True), ("OneCase", True, False)],
+)
+def test_a_record_says_whether_its_environment_repeats(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, repeats: bool, cases_differ: bool
+) -> None:
+    """The record, its row, and a note under each table say it; what repeats replays."""
+    monkeypatch.chdir(tmp_path)
+    shell.printed("run", f"registered_ids:{name}-v0", *PLAYED)
+    (root,) = (path.parent for path in tmp_path.rglob("journal.jsonl"))
+    document = json.loads((root / "run.json").read_text(encoding="utf-8"))
+    (row,) = load_runs(root).runs
+    table, shown = shell.printed("leaderboard"), shell.printed("show", root)
+
+    assert (document["repeats"], document["cases_differ"]) == (repeats, cases_differ)
+    assert (row.repeats, row.cases_differ) == (repeats, cases_differ)
+    assert (f"{name}-v0" in table.partition("Does not repeat")[2]) is not repeats
+    assert ("for each seed" in table, "for each seed" in shown) == (not cases_differ, not cases_differ)
+    assert shell("verify", "--replay", root).code == (0 if repeats else 1)
+
+
+def test_anchors_that_are_measured_later_reach_earlier_runs(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run without anchors in its record has those that are measured after it, found by its fingerprint."""
+    monkeypatch.chdir(tmp_path)
+    shell.printed("run", "registered_ids:TimeAware-v0", *PLAYED)
+    before = [run.random_anchor for run in load_runs(tmp_path / "runs").runs]
+    shell.printed("anchors", "registered_ids:TimeAware-v0", "--cases", 2, "--kind", "random", "--workers", 1)
+    after = [run.random_anchor for run in load_runs(tmp_path / "runs").runs]
+
+    assert before == [None]
+    assert [anchor.episodes for anchor in after if anchor] == [2]
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 3), (4, 6, 4), (4, 6), (4, 6, 1)])
+def test_a_picture_without_colours_or_with_transparency_is_one(shape: tuple[int, ...]) -> None:
+    """A film has pictures in red, green and blue, whatever the renderer makes of them."""
+    environment = RenderedEnvironment(bare_spec("registered_ids:Drawn-v0", arguments={"shape": shape}))
+    environment.reset(0)
+    picture = environment.picture()
+
+    assert picture.shape == (4, 6, 3)
+    assert set(picture.ravel().tolist()) == {100}
+
+
+@pytest.mark.parametrize("name", ["Drawn", "HumanOnly"])
+def test_a_renderer_that_draws_in_a_window_only_says_so(name: str) -> None:
+    """What can't be filmed names the render modes that there are."""
+    with pytest.raises(UsageError, match="got human"):
+        RenderedEnvironment(bare_spec(f"registered_ids:{name}-v0"))
+
+
+def test_a_class_is_an_environment(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of a notebook or a script is played, and its record replays without it."""
+    monkeypatch.chdir(tmp_path)
+
+    class Near(gymnasium.Env[Any, Any]):
+        """Stay near zero."""
+
+        observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(
+            self,
+            *,
+            seed: int | None = None,
+            options: dict[str, Any] | None = None,  # noqa: ARG002 - Gymnasium passes it
+        ) -> tuple[Any, dict[str, Any]]:
+            super().reset(seed=seed)
+            return self.np_random.uniform(-1, 1, 1).astype(np.float32), {}
+
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            return np.zeros(1, np.float32), float(action), True, False, {}
+
+    run = evopolicygym.run(Near, "random", budget=2, validation=2, held_out=2, progress=False)
+
+    assert run.path.parent.name == "Near"
+    assert "Stay near zero." in (run.path / "run.json").read_text(encoding="utf-8")
+    assert shell("verify", "--replay", run.path).code == 0
+
+
+def test_what_can_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of a module is found by its name, which a command line takes too."""
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
+    spec = bare_spec("registered_ids:Scalars")
+
+    assert reference_to(Scalars) == (spec.id, {})
+    assert describe_here(spec).action_schema == {"type": "Discrete", "n": 2, "start": 0}
+    with pytest.raises(UsageError, match="needs no arguments"):
+        reference_to(Environment)
