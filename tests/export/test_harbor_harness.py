@@ -78,6 +78,29 @@ def test_harbors_linter_finds_nothing(tasks: list[Path]) -> None:
     assert {one["rule"] for one in json.loads(everything.stdout)} == {"unpinned-image"}
 
 
+READ_IMAGES = """
+import json, sys
+from harbor.models.task.task import Task
+config = Task(sys.argv[1]).config
+print(json.dumps([config.environment.docker_image, config.verifier.environment.docker_image]))
+"""
+
+
+def test_harbor_pulls_images(tmp_path: Path) -> None:
+    """It takes the images that a task names for the agent and the verifier, and Compose that of the judge."""
+    (task,) = export_harbor(tmp_path, environments=["acrobot"], image="ghcr.io/me/tasks")
+    agent, judge, verifier = (task.images[context] for context in ("environment", "environment/judge", "tests"))
+    folder = call("python", "-c", COMPOSE_FILES).split()[0].rpartition("/")[0]
+    ours = task.directory / "environment" / "docker-compose.yaml"
+    files = [word for file in (f"{folder}/docker-compose-prebuilt.yaml", ours) for word in ("-f", file)]
+    place = ("--project-name", "one", "--project-directory", ours.parent)
+    merged = json.loads(call("docker", "compose", *place, *files, "config", "--format", "json"))["services"]
+
+    assert json.loads(call("python", "-c", READ_IMAGES, task.directory)) == [agent, verifier]
+    assert (merged["judge"]["image"], merged["judge"].get("build"), merged["main"].get("build")) == (judge, None, None)
+    assert json.loads(call("harbor", "lint", "--json", task.directory)) == []
+
+
 @pytest.mark.parametrize("network", ["public", "none"])
 def test_compose_merges_harbors_files_with_ours(tasks: list[Path], network: str) -> None:
     """The agent's container shares two volumes with the judge's, which has no network; nor need the agent's."""
