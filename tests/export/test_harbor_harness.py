@@ -40,9 +40,10 @@ pytestmark = [
 ]
 
 
-def call(*words: object) -> str:
+def call(*words: object, **variables: str) -> str:
     """Return what a program prints, with Compose beside it; it must end well."""
-    environment = {**os.environ, "PATH": f"{HARBOR}:{os.environ['PATH']}", "CONTEXT_DIR": ".", "COLUMNS": "200"}
+    path = f"{HARBOR}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "CONTEXT_DIR": ".", "COLUMNS": "200", **variables}
     line = [str(HARBOR / str(words[0])), *map(str, words[1:])]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -94,10 +95,12 @@ def test_harbor_pulls_images(tmp_path: Path) -> None:
     ours = task.directory / "environment" / "docker-compose.yaml"
     files = [word for file in (f"{folder}/docker-compose-prebuilt.yaml", ours) for word in ("-f", file)]
     place = ("--project-name", "one", "--project-directory", ours.parent)
-    merged = json.loads(call("docker", "compose", *place, *files, "config", "--format", "json"))["services"]
+    line = ("docker", "compose", *place, *files, "config", "--format", "json")
+    merged = json.loads(call(*line, PREBUILT_IMAGE_NAME=agent))["services"]
 
     assert json.loads(call("python", "-c", READ_IMAGES, task.directory)) == [agent, verifier]
-    assert (merged["judge"]["image"], merged["judge"].get("build"), merged["main"].get("build")) == (judge, None, None)
+    assert (merged["main"]["image"], merged["judge"]["image"]) == (agent, judge)
+    assert [name for name, service in merged.items() if "build" in service] == []
     assert json.loads(call("harbor", "lint", "--json", task.directory)) == []
 
 
