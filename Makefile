@@ -20,7 +20,7 @@ EXTRAS := core16,agents,data,figures,inspect,mcp,viewer,dev
 TOOLS := .tools
 
 .PHONY: docs numbers site release-check help install run test test-root test-loaded test-all test-tools mutants mutants-random trackers test-trackers check fix coverage bench \
-	anchors axe tools harbor test-harbor packs test-packs clean
+	anchors axe tools harbor harbor-images test-harbor packs test-packs clean
 
 help: ## List these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -169,6 +169,10 @@ harbor: $(HARBOR)/.installed ## Install Harbor, Compose and Every Eval Ever's va
 
 test-harbor: $(VENV)/.installed-dev $(HARBOR)/.installed ## Check exports with Harbor and Every Eval Ever
 	$(BIN)/python -m pytest tests/export/test_harbor_harness.py tests/export/test_export_atif.py tests/export/test_common_results.py -k "harbor or owner" -n 0
+
+harbor-images: $(VENV)/.installed ## Export Core16 as Harbor tasks that pull images, and build these with Docker (IMAGE=registry/path; PUSH=push also pushes)
+	$(BIN)/evopolicygym export harbor dist/harbor --force --image $(or $(IMAGE),$(error IMAGE=registry/path is missing))
+	sh dist/harbor/images.sh $(PUSH)
 
 PACKS := .packs
 TESTED_PACKS := ale metaworld dm_control

@@ -14,7 +14,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.model_proxy.formats import ApiFormat
 from fakes import OpenRun, RunMaker
 from model_proxies import REAL_KEY, VARIABLE
-from neutral_models import calling, desk, replace
+from neutral_models import calling, desk, raw_calling, replace
 
 CALL = '{"name": "bash", "arguments": {"command": "cat AGENTS.md"}}'
 
@@ -138,6 +138,30 @@ def test_answers_that_lead_to_nothing(new_run: RunMaker) -> None:
     assert (ended.end, other.end) == (AgentEnd.GAVE_UP, AgentEnd.GAVE_UP)
     assert ("first look at the rules" in ended.message, "actions=text" in ended.message) == (True, True)
     assert "actions=text" not in other.message
+
+
+OTHER = '{"name": "judge", "arguments": {"task": "Submit solution"}}'
+"""What Qwen2.5-Coder 0.5B answers to the first request, three times in a row."""
+
+
+@pytest.mark.parametrize(
+    ("reply", "options", "said"),
+    [
+        (Reply(OTHER), {}, ("as text", "'judge'", "--option actions=text", "--agent rewrite")),
+        (Reply('{"name": "bash", "arguments": {"command": "ls}'), {}, ("as text", "not be read", "actions=text")),
+        (Reply(OTHER), {"actions": "text"}, ("as text", "'judge'", "--agent rewrite")),
+        (raw_calling(ApiFormat.CHAT, "{}", name="judge"), {}, ("another tool", "--option actions=text")),
+    ],
+)
+def test_calls_that_can_not_be_run(
+    reply: Reply, options: dict[str, str], said: tuple[str, ...], new_run: RunMaker
+) -> None:
+    """Three answers with calls that can't be run end the turn, whichever way they are written, with what may help."""
+    with ScriptedModel() as model:
+        ended = turn(new_run(), model, *[reply] * 4, **options)
+
+    assert (ended.end, len(model.asked)) == (AgentEnd.GAVE_UP, 3)
+    assert [words for words in said if words not in ended.message] == []
 
 
 def test_an_option_that_is_none() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT
 from evopolicygym.checks import inspection
 from evopolicygym.checks.agent import check
 from evopolicygym.checks.inspection import descendants, files_containing
@@ -23,28 +24,31 @@ from scripted_tools import program
 from shell import Shell
 from tool_runs import found, needs
 
-ALL = ["made", "starts", "answers", "resumes", "leaves no process", "hidden files", "no key"]
+BEGINS, OF_A_MODEL = ("made", "starts"), ("asks its model", "tokens are counted")
+ENDS = ("resumes", "run is scored", "leaves no process", "hidden files", "no key")
+WITHOUT_MODEL = [*BEGINS, "edits the policy", "submits", *ENDS]
+WITH_MODEL = [*BEGINS, *OF_A_MODEL, "edits the policy", "submits", "reads feedback", *ENDS]
 REMEMBERS = """
-from pathlib import Path
 notes = home / "notes"
 
 def ask():
-    said = [{"type": "function_call_output"}] * (notes.exists() and int(notes.read_text()))
+    said = json.loads(notes.read_text()) if notes.exists() else []
     shell = [{"type": "function", "name": "shell", "parameters": {"properties": {"command": {}}}}]
     body = json.dumps({"model": "scripted", "input": said, "tools": shell}).encode()
     with urllib.request.urlopen(urllib.request.Request(address + "/responses", body, key)) as answer:
         (item,) = json.load(answer)["output"]
-    if "arguments" not in item:
-        return False
-    REMEMBER
-    command = json.loads(item["arguments"])["command"]
-    print(subprocess.run(command, shell=True, text=True, stdout=subprocess.PIPE).stdout, flush=True)
-    return True
+    if "arguments" in item:
+        command = json.loads(item["arguments"])["command"]
+        printed = subprocess.run(command, shell=True, text=True, stdout=subprocess.PIPE).stdout
+        print(printed, flush=True)
+        item = {"type": "function_call_output", "output": printed}
+    notes.write_text(json.dumps([*said, item]))
+    return "output" in item
 
 while ask():
     pass
 """
-"""A tool's loop, for ``scripted_tools.py``: its conversation is how many results it has."""
+"""A tool's loop, for ``scripted_tools.py``."""
 
 WITHOUT_CONVERSATION = {"kimi_code", "mini_swe_agent"}
 """One names its conversation when its first call ends, and has none where that is cut short; the other has none."""
@@ -81,7 +85,7 @@ def test_agents_of_the_house() -> None:
     """The tuner keeps its contract: all that is looked at is well."""
     findings = checked(AgentConfig("tuner"))
 
-    assert [one.name for one in findings] == ALL
+    assert [one.name for one in findings] == WITHOUT_MODEL
     assert failed(findings) == {}
 
 
@@ -100,34 +104,56 @@ def test_reference_harness(wire: ApiFormat) -> None:
     findings = checked(AgentConfig("neutral", options={"model_wire": wire.value}))
 
     assert failed(findings) == {}
-    assert "shown where to look, it found nothing" in findings[ALL.index("hidden files")].detail
+    assert "shown where to look, it found nothing" in findings[WITH_MODEL.index("hidden files")].detail
+
+
+@needs_bubblewrap
+@pytest.mark.usefixtures("_busy_machine")
+def test_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
+    """An installed tool is tried with one command, without an account; each step is a finding with its numbers."""
+    Path(program(tmp_path, REMEMBERS)).rename(tmp_path / "codex")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    left = shell("check", "agent", "codex", "--json")
+    findings = {finding["name"]: finding for finding in json.loads(left.out)["findings"]}
+    tokens, asked = findings["tokens are counted"], findings["asks its model"]["generations"]
+
+    assert (left.code, list(findings)) == (0, WITH_MODEL), left.out
+    assert findings["made"]["program"] == str(tmp_path / "codex")
+    assert (tokens["input"], tokens["output"]) == (asked * INPUT, asked * OUTPUT)
+    assert (findings["submits"]["submissions"], findings["submits"]["episodes"]) == (3, 24)
+    assert "in the same conversation" in findings["resumes"]["detail"]
 
 
 @pytest.mark.nightly
 @needs_bubblewrap
-def test_tool(tmp_path: Path) -> None:
-    """A tool that goes on in its conversation passes."""
-    script = REMEMBERS.replace("REMEMBER", "notes.write_text(str(len(said) + 1))")
-    findings = checked(AgentConfig("codex", options={"program": program(tmp_path, script)}))
+@pytest.mark.parametrize(
+    ("script", "broken"),
+    [
+        ("subprocess.run(['./judge', 'submit', '0-23'])", {"asks its model", "tokens are counted", "edits the policy"}),
+        ("sys.exit('no such flag')", {"asks its model", "tokens are counted", "edits the policy", "submits"}),
+        ("ask(); sys.exit('no answer was read')", {"edits the policy", "submits"}),
+    ],
+)
+def test_tool_that_stops_at_a_step(script: str, broken: set[str], tmp_path: Path) -> None:
+    """A tool that doesn't ask, or does nothing with the answers, fails at the steps that it doesn't take."""
+    findings = failed(checked(AgentConfig("codex", options={"program": program(tmp_path, script)})))
 
-    assert failed(findings) == {}
-    assert "in the same conversation" in findings[ALL.index("resumes")].detail
+    assert set(findings) - {"resumes", "run is scored"} == {*broken, "reads feedback"}
 
 
 @pytest.mark.nightly
 @needs_bubblewrap
 def test_tool_that_forgets(tmp_path: Path) -> None:
     """A tool that names a conversation and begins another when it is told to go on doesn't pass."""
-    script = REMEMBERS.replace("REMEMBER", "notes.write_text(str(len(said) + 1))")
-    findings = checked(AgentConfig("codex", options={"program": program(tmp_path, FORGETS + script)}))
+    findings = checked(AgentConfig("codex", options={"program": program(tmp_path, FORGETS + REMEMBERS)}))
 
     assert list(failed(findings)) == ["resumes"]
 
 
 MISBEHAVING = {
-    "players:make_raiser": ("answers", "the model is gone"),
+    "players:make_raiser": ("submits", "the model is gone"),
     "misbehaving:make_litterer": ("leaves no process", "1 processes"),
-    "misbehaving:make_waiter": ("answers", "had not ended after"),
+    "misbehaving:make_waiter": ("submits", "had not ended after"),
     "misbehaving:make_snoop": ("hidden files", "workspace/found.txt"),
     "misbehaving:make_talker": ("no key", "workspace/found.txt"),
     "misbehaving:make_exit": ("starts", "ended with 7"),
@@ -144,7 +170,7 @@ def test_misbehaving(name: str) -> None:
 
     assert broken in found
     assert said in found[broken]
-    assert set(found) <= {broken, "starts", "resumes", "answers"}
+    assert set(found) <= {broken, "starts", "resumes", "submits", "run is scored"}
 
 
 def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Shell) -> None:
@@ -157,6 +183,7 @@ def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Sh
     assert "npm install -g @openai/codex@" in document["findings"][0]["detail"]
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_busy_machine")
 def test_program(shell: Shell) -> None:
     """Any program can be checked, as the agent ``command``."""
@@ -166,7 +193,7 @@ def test_program(shell: Shell) -> None:
     found = {finding["name"]: finding["ok"] for finding in document["findings"]}
 
     assert left.code == 0, document
-    assert (document["ok"], found) == (True, dict.fromkeys(ALL, True))
+    assert (document["ok"], found) == (True, dict.fromkeys(WITHOUT_MODEL, True))
 
 
 @pytest.mark.nightly
@@ -187,8 +214,8 @@ def test_budget_that_is_left() -> None:
     findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-3")), isolation="none")
 
     assert failed(findings) == {}
-    assert re.findall(r"\d+", findings[ALL.index("answers")].detail) == ["2", "16"]
-    assert "level none" in findings[ALL.index("hidden files")].detail
+    assert re.findall(r"\d+", findings[WITHOUT_MODEL.index("submits")].detail) == ["2", "16"]
+    assert "level none" in findings[WITHOUT_MODEL.index("hidden files")].detail
 
 
 @pytest.mark.nightly
@@ -207,8 +234,8 @@ def test_tools_as_installed(agent: str, tool: str) -> None:
     """A tool as it is installed keeps its contract, and goes on in its conversation where it can."""
     findings = checked(AgentConfig(agent, options={"program": found(tool)}), 300.0)
 
-    assert failed(findings) == {}
-    told = findings[ALL.index("resumes")].detail
+    assert ([one.name for one in findings], failed(findings)) == (WITH_MODEL, {})
+    told = findings[WITH_MODEL.index("resumes")].detail
     assert ("in the same conversation" in told) is (agent not in WITHOUT_CONVERSATION), told
 
 

@@ -86,6 +86,7 @@ def test_an_agent_that_crashes_is_told(shell: Shell, tmp_path: Path) -> None:
         assert "8 of 8 episodes" in one.out
         assert "agent_ended" in one.out
         assert f"log     {log}" in one.out
+    assert "crashed: " in plain(left.out).rstrip().splitlines()[-1]  # what is to be done is what is read last
 
 
 def test_an_agent_that_ends_badly_is_told_beside_its_score(shell: Shell, tmp_path: Path) -> None:

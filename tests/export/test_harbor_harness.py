@@ -40,9 +40,10 @@ pytestmark = [
 ]
 
 
-def call(*words: object) -> str:
+def call(*words: object, **variables: str) -> str:
     """Return what a program prints, with Compose beside it; it must end well."""
-    environment = {**os.environ, "PATH": f"{HARBOR}:{os.environ['PATH']}", "CONTEXT_DIR": ".", "COLUMNS": "200"}
+    path = f"{HARBOR}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "CONTEXT_DIR": ".", "COLUMNS": "200", **variables}
     line = [str(HARBOR / str(words[0])), *map(str, words[1:])]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -76,6 +77,31 @@ def test_harbors_linter_finds_nothing(tasks: list[Path]) -> None:
 
     assert found == []
     assert {one["rule"] for one in json.loads(everything.stdout)} == {"unpinned-image"}
+
+
+READ_IMAGES = """
+import json, sys
+from harbor.models.task.task import Task
+config = Task(sys.argv[1]).config
+print(json.dumps([config.environment.docker_image, config.verifier.environment.docker_image]))
+"""
+
+
+def test_harbor_pulls_images(tmp_path: Path) -> None:
+    """It takes the images that a task names for the agent and the verifier, and Compose that of the judge."""
+    (task,) = export_harbor(tmp_path, environments=["acrobot"], image="ghcr.io/me/tasks")
+    agent, judge, verifier = (task.images[context] for context in ("environment", "environment/judge", "tests"))
+    folder = call("python", "-c", COMPOSE_FILES).split()[0].rpartition("/")[0]
+    ours = task.directory / "environment" / "docker-compose.yaml"
+    files = [word for file in (f"{folder}/docker-compose-prebuilt.yaml", ours) for word in ("-f", file)]
+    place = ("--project-name", "one", "--project-directory", ours.parent)
+    line = ("docker", "compose", *place, *files, "config", "--format", "json")
+    merged = json.loads(call(*line, PREBUILT_IMAGE_NAME=agent))["services"]
+
+    assert json.loads(call("python", "-c", READ_IMAGES, task.directory)) == [agent, verifier]
+    assert (merged["main"]["image"], merged["judge"]["image"]) == (agent, judge)
+    assert [name for name, service in merged.items() if "build" in service] == []
+    assert json.loads(call("harbor", "lint", "--json", task.directory)) == []
 
 
 @pytest.mark.parametrize("network", ["public", "none"])

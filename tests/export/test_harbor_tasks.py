@@ -143,6 +143,9 @@ def test_an_images_versions_are_those_of_here() -> None:
         ({"environments": ["acrobot"], "budget": 0}, "budget"),
         ({"environments": ["acrobot", "reacher"], "held_out": 257}, "256"),
         ({"environments": ["acrobot"], "films": 3}, "films"),
+        ({"environments": ["acrobot"], "image": "Me/tasks"}, "--image"),
+        ({"environments": ["acrobot"], "image": "ghcr.io/me/tasks:1"}, "--image"),
+        ({"environments": ["acrobot"], "image": "ghcr.io/me/tasks; true"}, "--image"),
     ],
 )
 def test_what_can_not_be_a_task_is_refused(tmp_path: Path, arguments: dict[str, object], message: str) -> None:
@@ -163,6 +166,48 @@ def test_the_program_writes_tasks(shell: Shell, tmp_path: Path) -> None:
     assert refused.code == UsageError.exit_code
     assert "--force" in refused.err
     assert "acrobot" in printed
+
+
+def test_images_to_pull(shell: Shell, tmp_path: Path) -> None:
+    """Tasks name images, which one script builds and pushes; a name changes with what its image is built from."""
+    line = (
+        "export",
+        "harbor",
+        tmp_path / "tasks",
+        "--environment",
+        "acrobot",
+        "--image",
+        "ghcr.io/me/tasks",
+        "--force",
+    )
+    (first,), (second,) = shell.json(*line, "--budget", 4), shell.json(*line, "--budget", 8)
+    document = tomllib.loads((tmp_path / "tasks" / "acrobot" / "task.toml").read_text(encoding="utf-8"))
+    compose = (tmp_path / "tasks" / "acrobot" / "environment" / "docker-compose.yaml").read_text(encoding="utf-8")
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+    docker.chmod(0o755)
+    called = [
+        subprocess.run(
+            [tmp_path / "tasks" / "images.sh", *words],
+            env={**os.environ, "DOCKER": str(docker)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for words in ([], ["push"])
+    ]
+    images = second["images"]
+    agent, judge, verifier = (images[context] for context in ("environment", "environment/judge", "tests"))
+
+    assert (document["environment"]["docker_image"], document["verifier"]["environment"]["docker_image"]) == (
+        agent,
+        verifier,
+    )
+    assert (f"image: {judge}\n" in compose, "build:" in compose) == (True, False)
+    assert agent.startswith(f"ghcr.io/me/tasks/acrobot-agent:{__version__}-")
+    assert called[0] == [f"build --tag {image} acrobot/{context}" for context, image in images.items()]
+    assert [word for word in called[1] if word.startswith("push")] == [f"push {image}" for image in images.values()]
+    assert [context for context in images if images[context] != first["images"][context]] == ["environment/judge"]
 
 
 def test_formats_are_asked_for_as_before(shell: Shell, tmp_path: Path) -> None:

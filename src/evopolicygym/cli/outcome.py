@@ -49,10 +49,11 @@ def show_outcome(
 
     ``submissions_shown`` tells that its submissions were printed before.
     """
-    state, root = record.state, record.paths.root
+    state, root = record.state, record.paths.root  # without a score, what to do about it is the last that is read
     show_result(console, record)
-    for subject, problem in _problems(record):
-        console.print(Text(f"{subject:<8}{printable(problem)}", style="yellow"), soft_wrap=True)
+    is_without_score = state.finished and not state.held_out()
+    if not is_without_score:
+        _show_problems(console, record)
     if state.held_out():
         console.print(_comparison(compare(state)))
     if usage := _format_usage(summary_of(record).usage):
@@ -76,6 +77,14 @@ def show_outcome(
         console.print(Text("This run is being played by another process."), soft_wrap=True)
     for verb in _next_verbs(state, submissions_shown=submissions_shown, is_playing=is_playing):
         console.print(Text(f"next    evopolicygym {verb} {shell_word(root)}", style="dim"), soft_wrap=True)
+    if is_without_score:
+        _show_problems(console, record)
+
+
+def _show_problems(console: Console, record: RunRecord) -> None:
+    """Print problems; those of the agent, with what may help, are last."""
+    for subject, problem in sorted(_problems(record), key=lambda found: found[0] == "agent"):
+        console.print(Text(f"{subject:<8}{printable(problem)}", style="yellow"), soft_wrap=True)
 
 
 def show_result(console: Console, record: RunRecord) -> None:

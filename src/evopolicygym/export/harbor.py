@@ -15,9 +15,10 @@ import io
 import json
 import platform
 import re
+import shlex
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -36,6 +37,26 @@ MARGIN_S = 60
 LIBRARIES = ("numpy", "scipy")
 """Libraries of policies, which the agent's container has as well."""
 SOLUTION = Path("solution", "system")
+ENVIRONMENT, JUDGE, TESTS = Path("environment"), Path("environment", "judge"), Path("tests")
+COMPOSE = ENVIRONMENT / "docker-compose.yaml"
+CONTEXTS: Mapping[Path, str] = {ENVIRONMENT: "agent", JUDGE: "judge", TESTS: "verifier"}
+"""What an image is built from, and how its name ends."""
+IMAGE = re.compile(r"[a-z0-9][a-z0-9.-]*(?::\d+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+")
+DIGITS = 12
+"""Digits of a digest in a tag."""
+SCRIPT = "images.sh"
+"""The file beside tasks that builds their images."""
+SCRIPT_HEAD = """\
+#!/bin/sh
+# Builds the images of these tasks: sh images.sh. With the word push, it pushes each as well: sh images.sh push.
+set -e
+cd "$(dirname "$0")"
+action=${1:-build}
+image() {
+    ${DOCKER:-docker} build --tag "$1" "$2"
+    [ "$action" != push ] || ${DOCKER:-docker} push "$1"
+}
+"""
 EXECUTABLE = frozenset({".sh"})
 PACKAGE = "evopolicygym"
 WHEEL = f"{PACKAGE}-{__version__}-py3-none-any.whl"
@@ -58,6 +79,8 @@ class HarborTask:
     directory: Path
     files: tuple[str, ...]
     """Relative paths of its files, sorted."""
+    images: Mapping[str, str] = field(default_factory=dict)
+    """The image of each build context, by its path in the directory; empty if images are built where it is played."""
 
 
 def write_task(
@@ -68,23 +91,77 @@ def write_task(
     arguments: Sequence[str],
     wheel: bytes,
     lay_solution: Callable[[Path], object],
+    image: str = "",
 ) -> HarborTask:
     """Write an environment's task into a new directory.
 
     ``arguments`` are those of ``evopolicygym serve`` after the environment. ``lay_solution`` is called with the
-    directory of the reference policy's files. Raises ``UsageError`` if the environment lacks an anchor.
+    directory of the reference policy's files. ``image`` is the beginning of the names of images that are pulled; if it
+    is empty, they are built. Raises ``UsageError`` if the environment lacks an anchor.
     """
     values = _values(spec, budget, arguments)
-    for path, template in _templates(files("evopolicygym.export") / "harbor_template"):
-        _write(directory / path, _fill(template, values).encode())
-    judge = directory / "environment" / "judge"
-    _write(judge / WHEEL, wheel)
-    _write(judge / "constraints.txt", constraints(spec.extra).encode())
-    _write(directory / "tests" / "anchors.json", f"{json.dumps(_anchors_file(spec), indent=2)}\n".encode())
+    contents = {
+        path: _fill(template, values).encode()
+        for path, template in _templates(files("evopolicygym.export") / "harbor_template")
+    }
+    contents[JUDGE / WHEEL] = wheel
+    contents[JUDGE / "constraints.txt"] = constraints(spec.extra).encode()
+    contents[TESTS / "anchors.json"] = f"{json.dumps(_anchors_file(spec), indent=2)}\n".encode()
+    images = _image_names(image, spec.name, contents) if image else {}
+    for path, content in contents.items():
+        _write(directory / path, _with_images(path, content, images))
     (directory / SOLUTION).mkdir()
     lay_solution(directory / SOLUTION)
     paths = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    return HarborTask(f"{ORGANISATION}/{spec.name}", directory, tuple(paths))
+    return HarborTask(f"{ORGANISATION}/{spec.name}", directory, tuple(paths), images)
+
+
+def check_image(prefix: str) -> None:
+    """Raise ``UsageError`` unless names of images can begin with a text."""
+    if not IMAGE.fullmatch(prefix):
+        raise UsageError(
+            f"Invalid --image {prefix!r}: expected a registry and a path in lower case without a tag, such as "
+            f"ghcr.io/me/evopolicygym."
+        )
+
+
+def images_script(tasks: Sequence[HarborTask], directory: Path) -> str:
+    """Return a shell script that builds the images of tasks below a directory, and pushes them if it is told to."""
+    contexts = {
+        image: (task.directory / context).relative_to(directory).as_posix()
+        for task in tasks
+        for context, image in task.images.items()
+    }
+    calls = "".join(f"image {image} {shlex.quote(context)}\n" for image, context in contexts.items())
+    return f"{SCRIPT_HEAD}{calls}"
+
+
+def _image_names(prefix: str, environment: str, contents: Mapping[Path, bytes]) -> dict[str, str]:
+    """Return an image for each build context, tagged with the version and the digest of what it is built from."""
+    images = {}
+    for context, role in CONTEXTS.items():
+        digest = hashlib.sha256()
+        for path in sorted(contents):
+            inner = [other for other in CONTEXTS if other != context and other.is_relative_to(context)]
+            if path.is_relative_to(context) and not any(path.is_relative_to(other) for other in inner):
+                digest.update(f"{path} {len(contents[path])}\n".encode() + contents[path])
+        name = f"{prefix}/{environment.lower()}-{role}:{__version__}-{digest.hexdigest()[:DIGITS]}"
+        images[context.as_posix()] = name
+    return images
+
+
+def _with_images(path: Path, content: bytes, images: Mapping[str, str]) -> bytes:
+    """Return a file of a task whose images are pulled instead of built."""
+    if not images or path not in {Path("task.toml"), COMPOSE}:
+        return content
+    text = content.decode()
+    if path == COMPOSE:
+        image = images[JUDGE.as_posix()]
+        return text.replace("    build:\n      context: ./judge\n", f"    image: {image}\n").encode()
+    for table, context in (("[verifier.environment]", TESTS), ("[environment]", ENVIRONMENT)):
+        line = f"docker_image = {json.dumps(images[context.as_posix()])}\n"
+        text = re.sub(rf"^{re.escape(table)}.*\n", rf"\g<0>{line}", text, flags=re.MULTILINE)
+    return text.encode()
 
 
 def anchors(spec: EnvironmentSpec) -> tuple[float, float]:

@@ -7,7 +7,7 @@ The conversation is held outside the sandbox, so the key never enters it. The hi
 is shared between runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +19,7 @@ from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, 
 from evopolicygym.agents.kit.model_options import SAMPLING, choose_model, describe_model, sampling_of
 from evopolicygym.agents.kit.neutral_harness.bash_session import BashSession, SandboxTerminated
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, UNREADABLE
-from evopolicygym.agents.kit.neutral_harness.text_actions import actions_in
+from evopolicygym.agents.kit.neutral_harness.text_actions import actions_in, tools_called
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, RequestRefused, UsageError
 from evopolicygym.model_proxy.upstream import ModelUpstream
@@ -32,6 +32,8 @@ MOST_ANSWERS_WITHOUT_CALLS = 3
 """Consecutive answers without an action after which the turn ends."""
 LAST_WORDS = 160
 """Characters of the last answer without an action that are quoted."""
+OTHER_CALL = "[a call of another tool, or without a command]"
+"""What stands for the text of an answer whose calls can't be run."""
 
 
 class Actions(StrEnum):
@@ -134,35 +136,41 @@ class _Conversation:
         if self._actions is Actions.TEXT:
             texts.append("prompt_text.md")
         self._say("".join((place / name).read_text(encoding="utf-8") for name in texts))
-        before, without, last = self._judge.info().remaining_budget, 0, ""
+        before, without = self._judge.info().remaining_budget, list[str]()
         while True:
             info = self._judge.info()
             if info.is_finalized or not info.remaining_budget:
                 return AgentEnd.FINISHED, "the budget is spent"
-            if without == MOST_ANSWERS_WITHOUT_CALLS:
+            if len(without) == MOST_ANSWERS_WITHOUT_CALLS:
                 end = AgentEnd.GAVE_UP if info.remaining_budget == before else AgentEnd.FINISHED
-                return end, self._why_it_ended(info.remaining_budget, last)
-            if without:
+                return end, self._why_it_ended(info.remaining_budget, without)
+            if without and without[-1] != OTHER_CALL:  # such a call has its answer
                 how = "fenced blocks" if self._actions is Actions.TEXT else "the bash tool"
                 self._say(
                     f"{info.remaining_budget} of {info.episode_budget} episodes are left. Continue with {how} "
                     f"until they are spent."
                 )
-            acted, last = self._step()
-            without = 0 if acted else without + 1
+            acted, text = self._step()
+            without = [] if acted else [*without, text]
 
-    def _why_it_ended(self, left: int, last: str) -> str:
-        words = " ".join(last.split())
+    def _why_it_ended(self, left: int, answers: Sequence[str]) -> str:
+        """Return why answers led to nothing, and the next step."""
+        words = " ".join(answers[-1].split())
         quoted = words if len(words) <= LAST_WORDS else words[:LAST_WORDS] + " …"
         said = f"the last one began: {quoted!r}" if words else "the last one was empty"
-        hint = "" if self._n_calls or self._actions is Actions.TEXT else " Try --option actions=text."
-        return (
-            f"{MOST_ANSWERS_WITHOUT_CALLS} answers in a row had no command to run, with {left} episodes left; "
-            f"{said}.{hint}"
-        )
+        tools = dict.fromkeys(tool for answer in answers for tool in tools_called(answer))
+        calls = f"; calls were written as text, of {', '.join(map(repr, tools))}, not of 'bash'" if tools else ""
+        if "bash" in tools:
+            calls = "; calls were written as text that could not be read"
+        reason = f"{len(answers)} answers in a row had no command to run, with {left} episodes left{calls}; {said}."
+        if self._actions is Actions.TEXT:
+            return f"{reason} Try a larger model, or --agent rewrite, which asks for programs alone."
+        if tools or OTHER_CALL in answers or not self._n_calls:
+            return f"{reason} Try --option actions=text, or --agent rewrite, which asks for programs alone."
+        return reason
 
     def _step(self) -> tuple[bool, str]:
-        """Get an answer and run its commands; return whether it had any, and its text."""
+        """Get an answer and run its commands; return whether any could be run, and its text."""
         answer = self._model.ask(self._history, self._bash.pause)
         texts = [] if answer.calls else actions_in(answer.text)
         self._n_calls, self._n_texts = self._n_calls + len(answer.calls), self._n_texts + len(texts)
@@ -176,7 +184,8 @@ class _Conversation:
         if texts:
             numbered = (f"[output of block {place}]\n{result}" for place, result in enumerate(results, 1))
             self._history.say("\n".join(numbered) if len(results) > 1 else results[0])
-        return bool(commands), answer.text
+        said = OTHER_CALL if answer.calls else answer.text
+        return any(command is not None for command in commands), said
 
     def _say(self, text: str) -> None:
         self._history.say(text)

@@ -32,8 +32,12 @@ def check_agent(
     options: Mapping[str, Any] | None = None,
     command: Sequence[str] = (),
     patience: float = 300.0,
+    budget: int = 128,
 ) -> tuple[Finding, ...]:
     """Check that an agent plays a short run, stops in the middle, resumes, and leaves no process behind.
+
+    With ``model_url`` in the options of ``neutral``, ``rewrite``, ``openevolve`` or ``gepa``, one request tells how
+    the model acts, how fast it is, and how long a run will take.
 
     Args:
         name: An agent's name, or ``"package.module:make"``.
@@ -41,6 +45,7 @@ def check_agent(
         options: The agent's options, such as ``model_url``.
         command: The program, where the agent is ``"command"``.
         patience: Seconds that the agent has for each half of its run.
+        budget: Episodes of the run whose time is estimated.
 
     Returns:
         The findings; each has ``name``, ``ok`` and ``detail``.
@@ -53,7 +58,7 @@ def check_agent(
     """
     from evopolicygym.checks.agent import check
 
-    return tuple(check(name, model, options, absolutize_paths(command), patience))
+    return tuple(check(name, model, options, absolutize_paths(command), patience, budget=budget))
 
 
 def check_executor(name: str, *, address: str = "") -> tuple[Finding, ...]:

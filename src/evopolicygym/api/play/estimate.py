@@ -1,18 +1,20 @@
 """``evopolicygym.estimate``, and the estimate of a suite: hours, tokens and money before anything is played."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
-from evopolicygym.analysis.expected_use import ExpectedUse, UseRange, add_ranges
+from evopolicygym.agents.kit.model_trial import has_local_model, try_model
+from evopolicygym.analysis.expected_use import Basis, ExpectedUse, UseRange, add_ranges
 from evopolicygym.analysis.tables.studies import use_table
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.read.table_set import TableSet
+from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.options import RunArguments
 from evopolicygym.core.text import counted, duration
-from evopolicygym.runs.config import resolve_run_config
+from evopolicygym.runs.config import RunConfig, resolve_run_config
 from evopolicygym.runs.expected_use import SuiteUse, estimate_run, load_played_runs
 from evopolicygym.runs.suites.suite import PlannedRun
 
@@ -23,14 +25,16 @@ SHOWN: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "cost": ("money", lambda cost: f"{cost:,.2f} USD"),
 }
 """Of each amount its name and how it is shown."""
+WITHIN = 3.0
+"""The factor within which the time of a model is estimated from one request."""
 
 
 class Estimate(TableSet):
     """What a run is expected to use, with the ranges in which 90 % of such runs are expected to be."""
 
-    def __init__(self, use: ExpectedUse, what: str) -> None:
+    def __init__(self, use: ExpectedUse, what: str, notes: Sequence[str] = ()) -> None:
         super().__init__()
-        self._use, self._what = use, what
+        self._use, self._what, self._further_notes = use, what, notes
 
     @property
     def seconds(self) -> UseRange | None:
@@ -53,7 +57,7 @@ class Estimate(TableSet):
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         """One table, with a row for each amount."""
-        return (_table(self._what, self._use),)
+        return (_table(self._what, self._use, self._further_notes),)
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
@@ -113,6 +117,9 @@ def estimate(
 ) -> Estimate:
     """Return the expected use of a run; nothing is played or written.
 
+    If no run that was played tells it and the agent is a harness of ours with a local model, that gets one request,
+    which tells its speed.
+
     Args:
         task: As for ``run``.
         agent: As for ``run``, by name.
@@ -126,14 +133,34 @@ def estimate(
         >>> evopolicygym.estimate("acrobot", "tuner", budget=64).seconds.expected
     """
     run_config, _ = resolve_run_config(task, agent, options, config)
-    use = estimate_run(run_config, load_played_runs(run_config.runs))
+    use, notes = _with_time_of_model(estimate_run(run_config, load_played_runs(run_config.runs)), run_config)
     budget = counted(run_config.task.budget.episodes, "episode")
-    return Estimate(use, f"{run_config.task.environment.name}, {run_config.agent.entry}, {budget}")
+    return Estimate(use, f"{run_config.task.environment.name}, {run_config.agent.entry}, {budget}", notes)
 
 
-def _table(title: str, use: ExpectedUse) -> Table:
+def _with_time_of_model(use: ExpectedUse, config: RunConfig) -> tuple[ExpectedUse, list[str]]:
+    """Return an estimate that no run tells, with the time of a local model after one request to it, and notes."""
+    agent = config.agent
+    if use.seconds is None or use.agent_seconds is None or use.seconds.runs or not has_local_model(agent):
+        return use, []
+    try:
+        trial = try_model(agent)
+    except EvoPolicyGymError as error:
+        return use, [f"The model's time is unknown: {error}"]
+    seconds = trial.seconds_of_run(config.task.budget.episodes)
+    of_model = UseRange(seconds / WITHIN, seconds, seconds, seconds * WITHIN, "one request to its model", 0)
+    whole, of_agent = (
+        add_ranges([replace(episodes, basis=Basis.EPISODES.value, is_lower_bound=False), of_model])
+        for episodes in (use.seconds, use.agent_seconds)
+    )
+    read = f"reads {trial.read_speed:.1f} and " if trial.read_speed else ""
+    note = f"One request was made: the model {read}writes {trial.write_speed:.1f} tokens a second."
+    return replace(use, seconds=whole, agent_seconds=of_agent), [note]
+
+
+def _table(title: str, use: ExpectedUse, further_notes: Sequence[str]) -> Table:
     rows = [(name, getattr(use, key), shown) for key, (name, shown) in SHOWN.items()]
-    return use_table(title, rows, _notes(use))
+    return use_table(title, rows, [*_notes(use), *further_notes])
 
 
 def _notes(use: ExpectedUse) -> list[str]:

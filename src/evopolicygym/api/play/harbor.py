@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import RUN_OPTIONS
-from evopolicygym.export.harbor import HarborTask, anchors, wheel, write_task
+from evopolicygym.export.harbor import SCRIPT, HarborTask, anchors, check_image, images_script, wheel, write_task
 from evopolicygym.runs.config import RunConfig, resolve_run_config
 from evopolicygym.runs.suites.suite import load_suite
 
@@ -30,6 +31,7 @@ def export_harbor(
     suite: str = "",
     environments: Sequence[str] = (),
     force: bool = False,
+    image: str = "",
     **options: Any,  # noqa: ANN401 - each of TASK_OPTIONS
 ) -> list[HarborTask]:
     """Write a task directory for each environment below ``directory``, and return the tasks.
@@ -39,6 +41,8 @@ def export_harbor(
         suite: The suite whose environments are written, by default core16.
         environments: Names of environments instead of a suite's.
         force: Whether to replace existing tasks; other files are kept.
+        image: The beginning of the names of images, such as ``ghcr.io/me/evopolicygym``: tasks name images to pull, and
+            ``images.sh`` beside them builds and pushes these. Without it, images are built where a task is played.
         **options: ``budget``, ``validation``, ``held_out``, ``split``, ``seed``, ``isolation`` and ``waive`` of the run
             that each task serves, as for ``evopolicygym.run``.
 
@@ -50,6 +54,8 @@ def export_harbor(
         raise UsageError("suite and environments are mutually exclusive.")
     if unknown := sorted(options.keys() - {option.name for option in TASK_OPTIONS}):
         raise UnknownName("option of a Harbor task", unknown[0], [option.name for option in TASK_OPTIONS])
+    if image:
+        check_image(image)
     given = {name: value for name, value in options.items() if value is not None}
     names = environments or load_suite(suite or DEFAULT_SUITE, {}).environments
     runs = [_task_run(name, given) for name in dict.fromkeys(names)]
@@ -57,7 +63,12 @@ def export_harbor(
     if (taken := [path for path in paths if path.exists()]) and not force:
         raise UsageError(f"{taken[0]} exists and is not overwritten; name another directory, or use --force.")
     arguments, packed = [*_arguments(given)], wheel()
-    return [_write_task(run, path, arguments, packed) for run, path in zip(runs, paths, strict=True)]
+    tasks = [_write_task(run, path, arguments, packed, image) for run, path in zip(runs, paths, strict=True)]
+    if image:
+        script = Path(directory, SCRIPT)
+        script.write_text(images_script(tasks, Path(directory)), encoding="utf-8")
+        script.chmod(0o755)
+    return tasks
 
 
 def _task_run(name: str, given: Mapping[str, Any]) -> RunConfig:
@@ -72,7 +83,7 @@ def _task_run(name: str, given: Mapping[str, Any]) -> RunConfig:
     return run
 
 
-def _write_task(run: RunConfig, path: Path, arguments: Sequence[str], packed: bytes) -> HarborTask:
+def _write_task(run: RunConfig, path: Path, arguments: Sequence[str], packed: bytes, image: str) -> HarborTask:
     """Write a task into a temporary directory and rename it into place."""
     spec, part = run.task.environment, path.with_name(f".{path.name}.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -83,10 +94,11 @@ def _write_task(run: RunConfig, path: Path, arguments: Sequence[str], packed: by
         arguments=arguments,
         wheel=packed,
         lay_solution=partial(reference.write_reference, spec.name),
+        image=image,
     )
     shutil.rmtree(path, ignore_errors=True)
     part.rename(path)
-    return HarborTask(task.name, path, task.files)
+    return replace(task, directory=path)
 
 
 def _arguments(given: Mapping[str, Any]) -> Iterator[str]:

@@ -23,6 +23,8 @@ HEADING = re.compile(
 )
 COMMENT = re.compile(r"\A\s*(?:#|//)\s*((?:system|notes)/[\w./-]+)\s*\n")
 PROMPT = re.compile(r"^\$ ", re.MULTILINE)
+CALLED = re.compile(r'"(?:name|tool|action|function)"\s*:\s*"([\w./-]{1,64})"')
+ARGUMENTS = re.compile(r'"(?:arguments|parameters|input|args)"\s*:')
 MOST_TEXT = 200_000
 """Characters of an answer that are searched."""
 MOST_ACTIONS = 20
@@ -50,6 +52,12 @@ def actions_in(text: str) -> list[str]:
     if not found and (command := _command_of(_parse(text.strip()))):
         found = [TextAction(command, 0)]
     return [action.command for action in sorted(found, key=lambda action: action.position)][:MOST_ACTIONS]
+
+
+def tools_called(text: str) -> list[str]:
+    """Return the names of the tools that JSON in a text calls, whether there are such tools or not."""
+    text = text[:MOST_TEXT]
+    return list(dict.fromkeys(CALLED.findall(text))) if ARGUMENTS.search(text) else []
 
 
 def blocks_of(text: str) -> list[tuple[str, str]]:

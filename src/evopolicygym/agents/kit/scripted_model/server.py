@@ -19,6 +19,8 @@ INPUT, CACHED, OUTPUT, REASONING = 1000, 400, 50, 10
 """Tokens that every generation reports."""
 ABOUT_ITSELF = frozenset({"/props", "/version", "/api/tags", "/api/show", "/api/version"})
 """Paths at which some local servers tell what they run; 404 unless a page is given."""
+GENERATING = ("/responses", "/chat/completions", "/messages", ":generateContent", ":streamGenerateContent")
+"""How the paths of requests for an answer end."""
 DEADLINE_S = 60.0
 """Maximum time for which the server hangs."""
 
@@ -224,6 +226,11 @@ class ScriptedModel:
         """Serve https from now on."""
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._scheme = "https"
+
+    @property
+    def generations(self) -> list[ReceivedRequest]:
+        """The requests for an answer so far."""
+        return [request for request in self.asked if request.target.partition("?")[0].endswith(GENERATING)]
 
     @property
     def url(self) -> str:

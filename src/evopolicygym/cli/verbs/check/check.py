@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from evopolicygym.checks.agent import DEFAULT_BUDGET
 from evopolicygym.checks.agent import check as check_agent
 from evopolicygym.checks.environment import check as check_environment
 from evopolicygym.checks.executor import check as check_executor
@@ -12,7 +13,7 @@ from evopolicygym.checks.sandbox import check as check_sandbox
 from evopolicygym.checks.sandbox import check_channels
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.output import print_json
-from evopolicygym.cli.play_options import KINDS, complete_kind, complete_part
+from evopolicygym.cli.play_options import KINDS, complete_kind, complete_part, parse_pairs
 from evopolicygym.cli.tables import show_findings
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import Finding
@@ -44,6 +45,8 @@ evopolicygym check agent my_package.my_module:make
 evopolicygym check agent command -- /opt/agent/run
 
 evopolicygym check agent codex --model gpt-5.5   (with the real model; it costs some tokens)
+
+evopolicygym check agent neutral --model NAME --model-url http://127.0.0.1:8080   (one request: calls, context, speed)
 """
 
 
@@ -65,6 +68,12 @@ def check(
         str, typer.Option(metavar="VARIABLE", help="The environment variable that holds its key.")
     ] = "",
     model_wire: Annotated[str, typer.Option(help="The API of the server: responses, chat, messages or gemini.")] = "",
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An extra option of the agent, as in a run.")
+    ] = None,
+    budget: Annotated[
+        int, typer.Option(min=1, help="The budget of the run whose time is estimated, for an agent with its own model.")
+    ] = DEFAULT_BUDGET,
     patience: Annotated[float, typer.Option(min=1, help="Seconds that an agent has for each half of its run.")] = 300.0,
     address: Annotated[str, typer.Option(help="The address of the executor's cluster, as in a run.")] = "",
     channels: Annotated[
@@ -75,7 +84,7 @@ def check(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check that a part keeps its contract. Exit code 1 if it doesn't.
+    """Check that a part keeps its contract. Exit code 1 if it doesn't, 2 if the question is invalid.
 
     An environment is played for up to half a minute.
 
@@ -83,7 +92,11 @@ def check(
 
     An executor must produce the same episodes and files as this machine.
 
-    An agent plays a short run that is stopped in the middle and resumed; it must leave no process behind.
+    An agent plays a short run that is stopped in the middle and resumed, with a scripted model unless --model names
+    one: a trial without an account. It must leave no process behind.
+
+    neutral, rewrite, openevolve and gepa with --model-url send one request, which tells how their model acts and how
+    long a run of --budget episodes will take.
     """
     if kind not in KINDS:
         raise UnknownName("kind of check", kind, KINDS)
@@ -92,7 +105,7 @@ def check(
     if address and kind != "executor":
         raise UsageError(f"--address expects the kind executor, got {kind}.")
     model_options = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
-    options = {name: text for name, text in model_options.items() if text}
+    options = {**parse_pairs("--option", option or ()), **{name: text for name, text in model_options.items() if text}}
 
     def run_check(progress: Callable[[str], None]) -> Iterator[Finding]:
         match kind:
@@ -104,7 +117,7 @@ def check(
             case "executor":
                 return check_executor(name, address)
             case _:
-                return check_agent(name, model, options, absolutize_paths(command or ()), patience)
+                return check_agent(name, model, options, absolutize_paths(command or ()), patience, budget=budget)
 
     with interruptible():
         findings = show_findings(run_check, name, as_json=as_json)
