@@ -22,7 +22,7 @@ class NotThere(Exception):
 
 
 class Workspace:
-    """A workspace, by its path, which the caller trusts."""
+    """A workspace, by its path; whatever is above the directory itself is trusted."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -52,12 +52,12 @@ class Workspace:
                 file.write(content)
 
     def clear(self, name: str) -> None:
-        """Remove everything in a directory."""
-        with self._directory(_parts(name)) as at:
+        """Remove everything in a directory, and create it if needed."""
+        with self._directory(_parts(name), create=True) as at:
             for entry in os.listdir(at):  # noqa: PTH208 - of a descriptor
                 _remove(entry, at)
 
-    def names(self, name: str) -> list:
+    def names(self, name: str) -> "list[str]":
         """Return the names in a directory, sorted; none if it doesn't exist."""
         try:
             with self._directory(_parts(name)) as at:
@@ -65,7 +65,7 @@ class Workspace:
         except FileNotFoundError:
             return []
 
-    def walk(self, name: str, left_out: tuple) -> Iterator[str]:
+    def walk(self, name: str, left_out: "tuple[str, ...]") -> Iterator[str]:
         """Yield the regular files below a directory by their paths in it, except those in directories left out."""
         with self._directory(_parts(name)) as top:
             for directory, directories, files, here in os.fwalk(".", dir_fd=top, follow_symlinks=False):
@@ -75,9 +75,12 @@ class Workspace:
                         yield os.path.normpath(f"{directory}/{file}")
 
     @contextlib.contextmanager
-    def _directory(self, parts: list, *, create: bool = False) -> Iterator[int]:
+    def _directory(self, parts: "list[str]", *, create: bool = False) -> Iterator[int]:
         """Yield the descriptor of a directory below the workspace."""
-        at, so_far = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), ""
+        try:
+            at, so_far = os.open(self._path, DIRECTORY), ""
+        except NotADirectoryError as error:
+            raise NotThere(f"{self._path} is not a directory, and links are not followed.") from error
         try:
             for part in parts:
                 so_far = f"{so_far}{part}/"
@@ -97,7 +100,7 @@ class Workspace:
             os.close(at)
 
 
-def _parts(name: str) -> list:
+def _parts(name: str) -> "list[str]":
     """Return the parts of a path below the workspace."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or not parts:
