@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from evopolicygym.agents.kit.evaluator import load_error_of
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.judge_client import client
 from evopolicygym.judge_client.address import ADDRESS_FILE
@@ -312,6 +313,16 @@ def test_what_answers_is_no_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert {words: code for words, code in codes.items() if code not in {0, 1, 3, 4}} == {}
     assert [*host.iterdir()] == []
     assert "root:" not in out.getvalue()
+
+
+def test_a_session_follows_no_link(tmp_path: Path) -> None:
+    """Why a policy could not be loaded is read from the judge's file, not from what lies in its place."""
+    (tmp_path / "secret").write_text(KEPT)
+    for place, trap in (("linked", "link to a file"), ("piped", "pipe"), ("full", "directory")):
+        (tmp_path / place).mkdir()
+        TRAPS[trap](tmp_path / place / "errors.txt", tmp_path)
+
+        assert load_error_of(tmp_path / place) == ""
 
 
 @pytest.mark.parametrize("name", ["", "system", "notes"])

@@ -51,7 +51,7 @@ class Client:
         """Look up the address for each attempt, as a resumed run has a new one; ``pause`` waits, and may raise."""
         self._address, self._pause = address, pause
 
-    def info(self) -> Answer:
+    def all_info(self) -> Answer:
         """Return the state and the rules of the run."""
         return self.ask("/info")
 
@@ -63,7 +63,7 @@ class Client:
         """Construct the policy and have it act once, with some values of its parameters; free of charge."""
         return self.ask("/check", {"set": dict(settings)} if settings else {}, CHECK_TIMEOUT_S)
 
-    def submit(self, cases: "str | Sequence[int]", key: str, **fields: object) -> Answer:
+    def accept(self, cases: "str | Sequence[int]", key: str, **fields: object) -> Answer:
         """Submit the policy and return at once, with the submission's number.
 
         ``fields`` are further ones of the request; those without a value are left out.
@@ -92,7 +92,7 @@ class Client:
         """Return the files of a submission's policy by their paths in system/."""
         return _decoded(self.ask(f"/submissions/{number:03d}/policy")["files"])
 
-    def restored(self, number: int) -> "dict[str, bytes]":
+    def restore_policy(self, number: int) -> "dict[str, bytes]":
         """Return the same, and make this submission the parent of the next one."""
         return _decoded(self.ask(f"/submissions/{number:03d}/restore", {})["files"])
 

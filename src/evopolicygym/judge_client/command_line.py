@@ -64,7 +64,7 @@ def submit(seat: Seat, options: Options) -> Answer:
     parent = int(options.parent) if options.parent and options.parent.isdecimal() else options.parent
     remarks = {"films": options.films, "set": settings(options.set), "parent": parent, "hypothesis": options.expect}
     try:
-        answer = seat.submit(",".join(options.indices), key, **remarks)
+        answer = seat.accept(",".join(options.indices), key, **remarks)
     except NoJudge:
         raise
     except Unreachable as error:
@@ -131,7 +131,7 @@ Verb = tuple[str, Callable[[Seat, Options], Any], Callable[[Any], str]]
 VERBS: "dict[str, Verb]" = {
     "info": (
         "the remaining budget, limits, modules that can be imported",
-        lambda seat, _: seat.info(),
+        lambda seat, _: seat.all_info(),
         tables.nested,
     ),
     "task": ("the objective, observations, actions, reward and rules", lambda seat, _: seat.task(), str),

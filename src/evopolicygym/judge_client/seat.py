@@ -5,7 +5,7 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from . import feedback, pictures, policy
@@ -41,7 +41,7 @@ class Seat(Client):
         super().__init__(address)
         self.workspace = workspace
 
-    def request(self, path: str, body: Any = None, timeout_s: "float | None" = None) -> bytes:  # noqa: ANN401 - as above
+    def request(self, path: str, body: "Mapping[str, object] | None" = None, timeout_s: "float | None" = None) -> bytes:
         """Return an answer, as ``Client`` does; a refusal names cases as agents do."""
         try:
             return super().request(path, body, timeout_s)
@@ -118,7 +118,7 @@ class Seat(Client):
             if not files:
                 raise NotThere(f"Submission {number} has no {place}; it has {', '.join(sorted(all_files))}.")
         else:
-            files = self.restored(number)
+            files = self.restore_policy(number)
             self.workspace.clear(policy.SYSTEM)
         policy.write(self.workspace, files)
         return {"restored": number, "files": sorted(files)}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 EXISTING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST_BYTES = 4 << 30
 """The largest file that is read."""
 
@@ -47,15 +47,15 @@ class Workspace:
         """Write a file, with its directories; whatever had its name is replaced, a link itself too."""
         *parents, last = _parts(name)
         with self._directory(parents, create=True) as at:
-            _remove(last, at)
-            with os.fdopen(os.open(last, NEW, 0o644, dir_fd=at), "wb") as file:
+            remove(last, at)
+            with os.fdopen(os.open(last, NEW_FILE, 0o644, dir_fd=at), "wb") as file:
                 file.write(content)
 
     def clear(self, name: str) -> None:
         """Remove everything in a directory, and create it if needed."""
         with self._directory(_parts(name), create=True) as at:
             for entry in os.listdir(at):  # noqa: PTH208 - of a descriptor
-                _remove(entry, at)
+                remove(entry, at)
 
     def names(self, name: str) -> "list[str]":
         """Return the names in a directory, sorted; none if it doesn't exist."""
@@ -108,11 +108,8 @@ def _parts(name: str) -> "list[str]":
     return parts
 
 
-def _remove(name: str, at: int) -> None:
-    """Remove what has a name, a directory with all it holds, if there is anything.
-
-    The package has its own (``core/beneath.py``): this client must run where only the standard library is installed.
-    """
+def remove(name: str, at: int) -> None:
+    """Remove what has a name in a directory, if anything has: a file, a link itself, a directory with its content."""
     try:
         os.unlink(name, dir_fd=at)
     except FileNotFoundError:

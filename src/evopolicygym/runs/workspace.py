@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import NOTES, SYSTEM
-from evopolicygym.core.beneath import DIRECTORY, NEW_FILE, open_directory, remove, write_file
+from evopolicygym.core.beneath import open_directory, write_file
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.places import neutral_directory, not_kept
@@ -27,6 +27,7 @@ from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import FILMS_A_SUBMISSION, Setting
 from evopolicygym.core.task import BudgetRule, Limits
 from evopolicygym.judge_client.seat import CLOSED_FILE
+from evopolicygym.judge_client.workspace_files import DIRECTORY, NEW_FILE, remove
 from evopolicygym.records.paths import RunPaths, submission_name
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.rollout.checkpoint import capture

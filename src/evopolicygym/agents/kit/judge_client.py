@@ -1,8 +1,6 @@
 """The judge's client for built-in agents: typed answers, and the errors of this package."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -88,12 +86,15 @@ class Remarks:
         return {name: value for name, value in fields.items() if value not in ({}, None, "")}
 
 
-class JudgeClient:
-    """The judge's client with typed answers and with the package's errors."""
+class JudgeClient(client.Client):
+    """The judge's client with typed answers and the errors of this package.
+
+    Every request raises ``RequestRefused``, ``SubmissionsClosed``, ``StopRequested`` or ``JudgeUnreachable``.
+    """
 
     def __init__(self, address: JudgeAddress, stop: Event) -> None:
         """Ask the judge at an address; any wait raises ``StopRequested`` once ``stop`` is set."""
-        self._client = client.Client(lambda: address, self._pause)
+        super().__init__(lambda: address, self._wait)
         self._stop = stop
 
     def info(self) -> Info:
@@ -112,74 +113,32 @@ class JudgeClient:
             allowed_imports=tuple(answer.get("allowed_imports") or ()),
         )
 
-    def all_info(self) -> dict[str, Any]:
-        """Return all fields of ``/info``."""
-        with _package_errors():
-            return self._client.info()
-
-    def task(self) -> str:
-        """Return the task description as Markdown: the goal, observations and actions."""
-        with _package_errors():
-            return self._client.task()
-
-    def check(self, settings: Mapping[str, Setting] | None = None) -> dict[str, Any]:
-        """Construct the current policy where policies play and request one action; return status, error and output.
-
-        ``settings`` are values of its parameters for this check.
-        """
-        with _package_errors():
-            return self._client.check(settings)
-
-    def policy_of(self, submit_id: int) -> dict[str, bytes]:
-        """Return the files of a submission's policy, by path in ``system/``."""
-        with _package_errors():
-            return self._client.policy_of(submit_id)
-
-    def restore(self, submit_id: int) -> dict[str, bytes]:
-        """Return the same, and make this submission the parent of the next one."""
-        with _package_errors():
-            return self._client.restored(submit_id)
-
     def submit(
         self, indices: Sequence[int] | str, key: str, films: Sequence[int] = (), remarks: Remarks | None = None
     ) -> Summary:
         """Submit the current policy and wait for its summary.
 
         ``indices`` are train cases, as numbers or as a range string such as ``"0-7,12"``. A repeated key returns the
-        same submission without another charge. Raises ``SubmissionsClosed``, ``RequestRefused`` on any other refusal,
-        ``StopRequested`` and ``JudgeUnreachable``.
+        same submission without another charge.
         """
         cases = indices if isinstance(indices, str) else list(indices)
-        with _package_errors():
-            fields = (remarks or Remarks()).fields
-            number = int(self._client.submit(cases, key, films=list(films), **fields)["submit_id"])
-            return _summary(number, self._client.wait(number)["summary"])
+        fields = (remarks or Remarks()).fields
+        number = int(self.accept(cases, key, films=list(films), **fields)["submit_id"])
+        return _summary(number, self.wait(number)["summary"])
 
-    def standing(self) -> str:
-        """Return the state of all submissions as a string that changes with it."""
-        with _package_errors():
-            return json.dumps(self._client.submissions())
+    def request(self, path: str, body: Mapping[str, object] | None = None, timeout_s: float | None = None) -> bytes:
+        """Return an answer; raise the client's errors as those of the package."""
+        try:
+            return super().request(path, body, timeout_s)
+        except client.Refused as refused:
+            kind = SubmissionsClosed if refused.status == RefusalStatus.CLOSED else RequestRefused
+            raise kind(refused.status or RefusalStatus.UNAVAILABLE, refused.message, refused.http_status) from refused
+        except client.Unreachable as error:
+            raise JudgeUnreachable(str(error)) from error
 
-    def finish(self) -> None:
-        """End the run with budget left; raise ``RequestRefused`` if that is not allowed."""
-        with _package_errors():
-            self._client.finish()
-
-    def _pause(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> None:
         if self._stop.wait(seconds):
             raise StopRequested("The agent was asked to stop while it waited for the judge.")
-
-
-@contextmanager
-def _package_errors() -> Iterator[None]:
-    """Raise the client's errors as those of the package."""
-    try:
-        yield
-    except client.Refused as refused:
-        kind = SubmissionsClosed if refused.status == RefusalStatus.CLOSED else RequestRefused
-        raise kind(refused.status or RefusalStatus.UNAVAILABLE, refused.message, refused.http_status) from refused
-    except client.Unreachable as error:
-        raise JudgeUnreachable(str(error)) from error
 
 
 def turn(play: Callable[[JudgeClient], str], endpoint: JudgeEndpoint, stop: Event) -> Turn:

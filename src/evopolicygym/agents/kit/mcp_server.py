@@ -78,7 +78,7 @@ class _Tools:
 
     def info(self) -> dict[str, Any]:
         """Return the remaining budget, the cases, the limits, and the path of the workspace."""
-        return {**self._seat.info(), "workspace": str(self._workspace)}
+        return {**self._seat.all_info(), "workspace": str(self._workspace)}
 
     def check(self, set: Settings | None = None) -> dict[str, Any]:  # noqa: A002 - the field's name
         """Construct the policy in its sandbox and have it act once, free of charge."""
@@ -101,7 +101,7 @@ class _Tools:
         that are filmed as well, if the run has films.
         """
         remarks = {"set": set, "parent": parent, "hypothesis": hypothesis, "films": films}
-        number = self._seat.submit(cases, key or secrets.token_hex(8), **remarks)["submit_id"]
+        number = self._seat.accept(cases, key or secrets.token_hex(8), **remarks)["submit_id"]
         summary = self._seat.wait(number)["summary"]
         failed = {place for name in ("errors", "timeouts") for place in summary.get(name) or ()}
         return {

@@ -28,9 +28,10 @@ from evopolicygym.core.agent import (
     Turn,
     Workspace,
 )
-from evopolicygym.core.beneath import open_directory, remove, write_file
+from evopolicygym.core.beneath import open_directory, write_file
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.judge_client.address import ADDRESS_FILE, JudgeAddress, address_in, read_variables
+from evopolicygym.judge_client.workspace_files import remove
 from evopolicygym.sandbox.program.standing import StandingWorkplace
 
 OWNER_ALONE = 0o600
