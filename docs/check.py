@@ -249,6 +249,22 @@ def imports_outside_of_packages() -> Iterator[str]:
                     yield f"{_relative(file)}:{node.lineno}: imports {name}, in a folder without an __init__.py"
 
 
+def imports_of_the_client() -> Iterator[str]:
+    """Check that the judge's client, which workspaces have a copy of, imports the standard library and numpy only."""
+    for file in (PACKAGE / "judge_client").glob("*.py"):
+        for node in ast.walk(_tree(file)):
+            match node:
+                case ast.Import(names=aliases):
+                    names = [alias.name for alias in aliases]
+                case ast.ImportFrom(module=str(module), level=0):
+                    names = [module]
+                case _:
+                    continue
+            for name in names:
+                if name.split(".")[0] not in {"numpy", *sys.stdlib_module_names}:
+                    yield f"{_relative(file)}:{node.lineno}: imports {name}, which a workspace may not have"
+
+
 def vague_names() -> Iterator[str]:
     """Check that no module and no folder is named for being useful."""
     for path in PACKAGE.rglob("*"):
@@ -284,6 +300,7 @@ CHECKS = (
     libraries_missing_in_contracts,
     import_cycles,
     imports_outside_of_packages,
+    imports_of_the_client,
     vague_names,
     compared_levels,
 )

@@ -109,12 +109,14 @@ def test_tool_that_hangs(run: OpenRun, model: ScriptedModel, monkeypatch: pytest
 
 def test_what_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a tool prints while its model answers, answers, and what the judge counts are progress; all else is none."""
-    time, usage, judge = [0.0], SimpleNamespace(requests=0, failed=0), SimpleNamespace(standing=lambda: count[0])
+    time, usage = [0.0], SimpleNamespace(requests=0, failed=0)
+    judge = SimpleNamespace(submissions=lambda: {"submissions": count[0]})
     trouble, count = [None], ["0"]
     model = SimpleNamespace(usage=lambda: usage, trouble=lambda: trouble[0])
     monkeypatch.setattr(tool, "monotonic", lambda: time[0])
     listener = tool.Listener(Codex(), tmp_path / "conversation.json")
-    watch = tool.StallWatch(listener, model, judge, 10.0, _since=0.0, _standing="0")  # type: ignore[arg-type]
+    first = judge.submissions()
+    watch = tool.StallWatch(listener, model, judge, 10.0, _since=0.0, _submissions=first)  # type: ignore[arg-type]
 
     def after(seconds: float) -> bool:
         time[0] += seconds

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import as_file, files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -23,9 +23,9 @@ def started(*words: str, info_url: str = "") -> "Iterator[subprocess.Popen[str]]
     """Start the desk's client as an agent would, in an empty environment."""
     environment = {"EVOPOLICYGYM_INFO_URL": info_url} if info_url else {}
     with (
-        as_file(files("evopolicygym.runs") / "workspace_template" / "judge") as client,
+        TemporaryDirectory() as directory,
         subprocess.Popen(
-            [sys.executable, "-I", str(client), *words],
+            [sys.executable, "-I", str(lay_client(Path(directory)) / "judge"), *words],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         ) as process,
     ):  # fmt: skip
@@ -35,8 +35,8 @@ def started(*words: str, info_url: str = "") -> "Iterator[subprocess.Popen[str]]
 def judge(*words: str, info_url: str = "") -> "subprocess.CompletedProcess[str]":
     """Run the desk's client to its end, in this process."""
     environment = {"EVOPOLICYGYM_INFO_URL": info_url} if info_url else {}
-    with as_file(files("evopolicygym.runs") / "workspace_template") as template:
-        return run_client(template, environment, *words)
+    with TemporaryDirectory() as directory:
+        return run_client(lay_client(Path(directory)), environment, *words)
 
 
 def ask(run: OpenRun, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -183,26 +183,24 @@ def test_lost_connection_is_asked_again(new_run: RunMaker, tmp_path: Path) -> No
     """A judge that is not there at first is asked again until it answers."""
     run = new_run()
     script = (
-        "import runpy, sys, urllib.error\n"
-        "module = runpy.run_path(sys.argv[1])\n"
-        "calls, opener = [], module['OPENER']\n"
-        "def flaky(*args, real=opener.open, **named):\n"
+        "import sys; sys.path.insert(0, sys.argv.pop(1))\n"
+        "from judge_client import address, client, command_line\n"
+        "calls, connect = [], address.JudgeAddress.connect\n"
+        "def flaky(*given):\n"
         "    calls.append(1)\n"
         "    if len(calls) < 3:\n"
         "        raise ConnectionResetError('lost')\n"
-        "    return real(*args, **named)\n"
-        "opener.open = flaky\n"
-        "module['ask'].__globals__['PAUSE_S'] = 0.0\n"
-        "print(module['get']('/info')['episode_budget'], len(calls))\n"
+        "    return connect(*given)\n"
+        "address.JudgeAddress.connect = flaky\n"
+        "client.PAUSE_S = 0.0\n"
+        "command_line.main('.')\n"
+        "print(len(calls))\n"
     )
-    lay_client(tmp_path)
-    named = (tmp_path / "judge").rename(tmp_path / "judge.py")
-    environment = run.door.address.environment
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", script, str(named)], env=environment, capture_output=True, text=True, check=True
-    )
+    line = [sys.executable, "-I", "-c", script, str(lay_client(tmp_path)), "info"]
+    done = subprocess.run(line, env=run.door.address.environment, capture_output=True, text=True, check=True)
 
-    assert done.stdout.split() == ["8", "3"]
+    assert "episode_budget: 8" in done.stdout.splitlines()
+    assert done.stdout.split()[-1] == "3"
 
 
 @pytest.mark.parametrize(("failing", "said"), [((0, 1, 2), "all"), ((1,), "1")])

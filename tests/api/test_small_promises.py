@@ -16,8 +16,7 @@ from evopolicygym.records.rows import SubmissionRow
 from records_of_runs import changed, real_document, write
 from shell import Shell
 from whole_runs import state_kept_in
-
-JUDGE = Path(evopolicygym.__file__).parent / "runs" / "workspace_template" / "judge"
+from workspace_client import lay_client
 
 pytestmark = pytest.mark.made_up
 
@@ -84,9 +83,8 @@ def nobody() -> Iterator[int]:
 def test_a_judge_that_does_not_run_charged_nothing(tmp_path: Path, nobody: int) -> None:
     """Where nobody listens nothing was sent; the client says so, and no key to ask again by."""
     place = {"EVOPOLICYGYM_INFO_URL": f"http://127.0.0.1:{nobody}/t/info"}
-    script = JUDGE.read_text().replace("TIMEOUT_S = 8, 1.0,", "TIMEOUT_S = 2, 0.0,")
-    (tmp_path / "judge").write_text(script)
-    (tmp_path / "judge_client").symlink_to(JUDGE.with_name("judge_client"))
+    client = lay_client(tmp_path) / "judge_client" / "client.py"
+    client.write_text(client.read_text().replace("TIMEOUT_S = 8, 1.0,", "TIMEOUT_S = 2, 0.0,"))
     words = [sys.executable, str(tmp_path / "judge"), "submit", "0"]
     left = subprocess.run(words, env=place, capture_output=True, text=True, check=False)
 

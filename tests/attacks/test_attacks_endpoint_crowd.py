@@ -14,8 +14,8 @@ import pytest
 
 from asking import ask, ask_until, assert_unharmed, charges, connect, head, heard, spoken
 from evopolicygym.core.errors import EnvironmentFault, RecordError
-from evopolicygym.judge import server as limits
 from evopolicygym.judge.request import SubmitRequest
+from evopolicygym.serving.connection import Connection
 from fakes import PATIENCE_S, OpenRun, RunMaker, open_run
 
 KEYED = b'{"env_instances": "0", "key": "mine"}'
@@ -27,7 +27,7 @@ def test_a_request_has_a_deadline_as_a_whole(new_run: RunMaker, monkeypatch: pyt
     run = new_run()
     before = run.journal()
     with monkeypatch.context() as patch:
-        patch.setattr(limits, "REQUEST_S", 0.4)
+        patch.setattr(Connection, "request_s", 0.4)
         with connect(run) as client:
             client.sendall({"a body": head(run, "Content-Length: 60000") + b"\r\n"}.get(begun, b"")[: 1 << 16])
             if begun == "a second request":
@@ -75,7 +75,7 @@ def test_a_submission_may_take_longer_than_a_request(new_run: RunMaker) -> None:
 
 def test_connections_that_say_nothing_make_room(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of too many connections the one that has been silent longest is closed, and who asks is answered."""
-    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 5)
+    monkeypatch.setattr(Connection, "max_connections", 5)
     run = new_run()
     before = run.journal()
     silent = [connect(run) for _ in range(5)]
@@ -97,7 +97,7 @@ def test_connections_that_wait_for_answers_are_kept(new_run: RunMaker, monkeypat
     for client in waiting:
         client.sendall(head(run, f"Content-Length: {len(body)}", "Connection: close") + b"\r\n" + body)
     ask_until(run, lambda: have_asked(run) >= 3)
-    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(Connection, "max_connections", 3)
     refused = spoken(run, b"")
     run.executor.gate.set()
     answered = [heard(client) for client in waiting]
@@ -116,7 +116,7 @@ def test_thousands_of_silent_connections(new_run: RunMaker) -> None:
     for _ in range(3):
         crowd = [connect(run) for _ in range(300)]
         assert ask(run, "GET", "/info").status_code == 200
-        assert len(os.listdir("/proc/self/fd")) - descriptors < 300 + limits.MAX_CONNECTIONS + 50  # noqa: PTH208
+        assert len(os.listdir("/proc/self/fd")) - descriptors < 300 + Connection.max_connections + 50  # noqa: PTH208
         for client in crowd:
             client.close()
 
@@ -173,7 +173,7 @@ def left_alone(run: OpenRun) -> bool:
     return len(answering(run)) <= 2 and awaited is not None and len(awaited._done_callbacks) == 1
 
 
-def connections(run: OpenRun) -> list[limits.Connection]:
+def connections(run: OpenRun) -> list[Connection]:
     """Return the connections that the judge holds."""
     return list(run.door._server._servers[0].server_state.connections)  # type: ignore[arg-type] # all are ours
 
@@ -224,7 +224,7 @@ def test_clients_that_leave_before_a_fault(tmp_path: Path, caplog: pytest.LogCap
 
 def test_clients_that_leave_while_a_checkpoint_is_taken(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that nobody waits for any more are no endless queue: the next are told to come again, then answered."""
-    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 5)
+    monkeypatch.setattr(Connection, "max_connections", 5)
     run, taken = new_run(), Event()
     really = run.session._capture
     monkeypatch.setattr(run.session, "_capture", lambda settings: (taken.wait(PATIENCE_S), really(settings))[1])

@@ -188,11 +188,11 @@ def test_what_is_next_of_an_interrupted_run(shell: Shell, tmp_path: Path) -> Non
 
 
 def test_what_is_next_of_an_interrupted_run_whose_agent_is_outside(shell: Shell, tmp_path: Path) -> None:
-    """It is served again, which is the only verb that resumes it."""
+    """It is resumed by the verb that resumes every run."""
     first = replace(opening(), agent=AgentConfig(name=OUTSIDE))
     root = recorded(tmp_path / "run", [first, RunStopped(TIME, StopReason.INTERRUPTED)])
 
-    assert f"evopolicygym serve --resume {root}" in shell.printed("show", root)
+    assert f"evopolicygym resume {root}" in shell.printed("show", root)
 
 
 def test_what_is_next_of_a_finished_run(shell: Shell, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def by_mcp_stdio(place: Path) -> None:
     with served(place, *WORDS) as first:
         call_tools(server(first), ("submit", {"cases": "0-1"}))
         first.kill()
-    with served(place, "--resume", "latest") as second:
+    with served(place, "latest", verb="resume") as second:
         edit(second.workspace)
         call_tools(server(second), ("submit", {"cases": "2-5"}))
         second.ended()

@@ -122,7 +122,7 @@ def test_a_served_run_is_entered_beside_who_serves_it(tmp_path: Path) -> None:
             child.wait()
         again = document(tmp_path)["stage"]
         serving.sendintr()
-        serving.expect("serve --resume")
+        serving.expect("evopolicygym resume")
         serving.wait()
 
     assert "2 episodes left" in said

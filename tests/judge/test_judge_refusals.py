@@ -11,7 +11,8 @@ import pytest
 
 from asking import SUBMIT, ask, connect, head, refusal, spoken, submit
 from evopolicygym.core.task import BudgetRule
-from evopolicygym.judge.server import MAX_BODY, Connection
+from evopolicygym.judge.server import MAX_BODY
+from evopolicygym.serving.connection import Connection
 from fakes import PATIENCE_S, OpenRun, RunMaker
 
 
@@ -152,7 +153,7 @@ def test_a_body_that_never_comes(new_run: RunMaker, monkeypatch: pytest.MonkeyPa
     def data_received(connection: Connection, data: bytes) -> None:
         """Take the head, and let the time for the rest be up at once."""
         really(connection, data)
-        monkeypatch.setattr("evopolicygym.judge.server.REQUEST_S", 0.0)
+        monkeypatch.setattr(Connection, "request_s", 0.0)
         connection._deadline.cancel()
         connection._wait_for_request()
 

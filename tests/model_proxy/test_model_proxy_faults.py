@@ -106,17 +106,16 @@ def test_a_body_that_never_comes(door: OpenDoor, monkeypatch: pytest.MonkeyPatch
 
 
 def test_so_many_connections_and_no_more(door: OpenDoor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection too many is closed, the others go on; once one is gone, there is room again."""
-    monkeypatch.setattr(module, "MAX_CONNECTIONS", 3)
+    """Of connections too many, the one that has waited longest is closed; the others go on."""
+    monkeypatch.setattr(module.ProxyConnection, "max_connections", 3)
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(door.connect()) for _ in range(3)]
         assert all(is_answered(connection) for connection in held)
-        with door.connect() as another, contextlib.suppress(ConnectionResetError):
-            assert another.recv(1) == b""
-        assert is_answered(held[0])
-        for connection in held:
-            connection.shutdown(socket.SHUT_WR)
-            assert connection.recv(1) == b""  # the server has let it go
+        another = stack.enter_context(door.connect())
+        assert is_answered(another)
+        with contextlib.suppress(ConnectionResetError):
+            assert held[0].recv(1) == b""
+        assert all(is_answered(connection) for connection in held[1:])
     assert door.ask().status_code == 200
 
 

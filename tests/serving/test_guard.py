@@ -3,7 +3,7 @@
 import pytest
 from starlette.datastructures import Headers
 
-from evopolicygym.serving import http_server
+from evopolicygym.serving import guard
 
 
 def headers(*lines: tuple[str, str]) -> Headers:
@@ -24,15 +24,23 @@ def headers(*lines: tuple[str, str]) -> Headers:
 )
 def test_host(host: str, *, is_ours: bool) -> None:
     """Only the two names of this machine's loopback are its own, with a port or without."""
-    assert http_server.is_for_this_machine(headers(("host", host))) == is_ours
+    assert guard.is_for_this_machine(headers(("host", host))) == is_ours
 
 
-def test_host_at_a_port() -> None:
-    """Where a port is asked for, it must be named, and no host at all is none of ours."""
-    assert http_server.is_for(headers(("host", "localhost:80")), 80)
-    assert not http_server.is_for(headers(("host", "localhost:81")), 80)
-    assert not http_server.is_for(headers(("host", "localhost")), 80)
-    assert not http_server.is_for(headers(), None)
+def page(host: str, **more: str) -> bool:
+    """Return whether a request to port 80 counts as one of the server's own pages."""
+    lines = [("host", host), *((name.replace("_", "-"), value) for name, value in more.items())]
+    raw = [(name.encode(), value.encode()) for name, value in lines]
+    return guard.is_from_own_page({"type": "http", "path": "/x", "headers": raw, "server": ("127.0.0.1", 80)})
+
+
+def test_own_pages() -> None:
+    """A server with pages answers them at its port alone, and no page of another host or port."""
+    assert page("localhost:80", origin="http://localhost:80", sec_fetch_site="same-origin")
+    assert not page("localhost:81")
+    assert not page("localhost")
+    assert not page("localhost:80", origin="http://localhost:81")
+    assert not page("localhost:80", sec_fetch_site="cross-site", sec_fetch_mode="navigate")
 
 
 def test_origin() -> None:
@@ -40,25 +48,25 @@ def test_origin() -> None:
     own, other = ("origin", "http://localhost:80"), ("origin", "http://evil.example")
     host = ("host", "localhost:80")
 
-    assert not http_server.has_origin(headers(host))
-    assert http_server.has_origin(headers(host, own))
-    assert not http_server.has_other_origin(headers(host, own))
-    assert http_server.has_other_origin(headers(host, own, other))
+    assert guard.is_from_program(headers(host))
+    assert not guard.is_from_program(headers(host, own))
+    assert not guard.has_other_origin(headers(host, own))
+    assert guard.has_other_origin(headers(host, own, other))
 
 
 def test_what_led_to_a_request() -> None:
     """A request that says nothing of it is allowed, and one that says two things must be allowed both."""
-    assert http_server.fetch_site_allowed(headers(), http_server.NO_PAGE)
-    assert http_server.fetch_site_allowed(headers(("sec-fetch-site", "same-origin")), http_server.OWN_PAGES)
-    assert not http_server.fetch_site_allowed(headers(("sec-fetch-site", "same-origin")), http_server.NO_PAGE)
-    assert not http_server.fetch_site_allowed(
-        headers(("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")), http_server.OWN_PAGES
+    assert guard.fetch_site_allowed(headers(), guard.NO_PAGE)
+    assert guard.fetch_site_allowed(headers(("sec-fetch-site", "same-origin")), guard.OWN_PAGES)
+    assert not guard.fetch_site_allowed(headers(("sec-fetch-site", "same-origin")), guard.NO_PAGE)
+    assert not guard.fetch_site_allowed(
+        headers(("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")), guard.OWN_PAGES
     )
 
 
 def test_secret() -> None:
     """A text is the secret or it isn't, whatever characters a client sends."""
-    assert http_server.is_secret("abc", "abc")
-    assert http_server.is_secret(b"abc", "abc")
-    assert not http_server.is_secret("ab\ud800", "abc")
-    assert not http_server.is_secret("", "abc")
+    assert guard.is_secret("abc", "abc")
+    assert guard.is_secret(b"abc", "abc")
+    assert not guard.is_secret("ab\ud800", "abc")
+    assert not guard.is_secret("", "abc")

@@ -1,27 +1,28 @@
 """Limits of ours that are raised twentyfold in tests, so that a loaded machine reaches none that a test isn't about."""
 
+from functools import reduce
 from importlib import import_module
-from types import ModuleType
 
 import pytest
 
 FACTOR = 20
 
 
-def _found(limit: str) -> tuple[ModuleType, str]:
+def _found(limit: str) -> tuple[object, str]:
     module, _, name = limit.partition(":")
-    return import_module(f"evopolicygym.{module}"), name
+    *classes, last = name.split(".")
+    return reduce(getattr, classes, import_module(f"evopolicygym.{module}")), last
 
 
 LIMITS = (
-    "agents.kit.judge_client:TIMEOUT_S",
+    "judge_client.client:TIMEOUT_S",
     "agents.kit.outside_agent:CONNECT_S",
     "environments.trace:_TRACE_TIMEOUT_S",
     "checks.inspection:GONE_S",
     "environments.description:PATIENCE_S",
     "environments.rendering:TRIAL_S",
     "environments.rendering:STILL_S",
-    "judge.server:REQUEST_S",
+    "serving.connection:Connection.request_s",
     "judge.films:FILM_S",
     "judge.session:PLAYER_GRACE_S",
     "model_proxy.endpoint:BODY_S",

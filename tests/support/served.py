@@ -64,11 +64,11 @@ class Served:
 
 
 @contextmanager
-def served(place: Path, *words: str) -> Iterator[Served]:
-    """Yield a run that is served, and end its process."""
+def served(place: Path, *words: str, verb: str = "serve") -> Iterator[Served]:
+    """Yield a run that is served, or resumed by another verb, and end its process."""
     with (place / "out").open("wb") as out, (place / "err").open("wb") as err:
         process = subprocess.Popen(
-            [sys.executable, "-m", "evopolicygym", "serve", *words, "--runs", str(place / "runs"), "--workers", "1"],
+            [sys.executable, "-m", "evopolicygym", verb, *words, "--runs", str(place / "runs"), "--workers", "1"],
             stdout=out,
             stderr=err,
             env={**os.environ, "XDG_STATE_HOME": str(place / "state")},

@@ -8,21 +8,23 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
-from importlib.resources import as_file, files
 from pathlib import Path
 
 import pytest
 
-PARTS = ("judge", "judge_client")
+import evopolicygym
+
+PACKAGE = Path(evopolicygym.__file__).parent
+TEMPLATE, CLIENT = PACKAGE / "runs" / "workspace_template", PACKAGE / "judge_client"
 
 
-def lay_client(workspace: Path) -> None:
-    """Put the client into a directory, as every workspace has it."""
-    with as_file(files("evopolicygym.runs") / "workspace_template") as template:
-        for source in (template / name for name in PARTS):
-            target = workspace / source.name
-            shutil.copytree(source, target, dirs_exist_ok=True) if source.is_dir() else shutil.copy(source, target)
+def lay_client(workspace: Path) -> Path:
+    """Put the client into a directory, as every workspace has it, and return the directory."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(CLIENT, workspace / "judge_client", dirs_exist_ok=True, ignore=ignored)
+    shutil.copy(TEMPLATE / "judge", workspace)
     (workspace / "judge").chmod(0o755)
+    return workspace
 
 
 def run_client(workspace: Path, environment: Mapping[str, str], *words: str) -> "subprocess.CompletedProcess[str]":

@@ -186,7 +186,7 @@ def _next_verbs(state: RunState, *, submissions_shown: bool, is_playing: bool) -
         yield "diagnose"
         return
     if not state.finished and not is_playing:
-        yield state.opened.agent.resumed_by
+        yield "resume"
     if not submissions_shown:
         yield "show"
     if state.finished:

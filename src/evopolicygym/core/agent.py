@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from evopolicygym.core.errors import UsageError
+from evopolicygym.judge_client.address import ADDRESS_FILE, JudgeAddress
 
 PER = 1_000_000
 """Prices are for so many tokens."""
@@ -119,9 +120,6 @@ INSPECT = "inspect_ai"
 """The name of agents that Inspect AI drives."""
 MODEL_LOG = "model.jsonl"
 """The log of an agent's model requests, next to its transcript."""
-ADDRESSES = "judge.env"
-"""The file that holds the judge's address while a run is served, next to its agent's transcript. A copy for ``./judge``
-is in the workspace; only the agent's own programs use that one."""
 CONVERSATION = "conversation.json"
 """The file that stores the id of the conversation of an agent's tool, next to its transcript."""
 SYSTEM, NOTES = "system", "notes"
@@ -316,11 +314,6 @@ class AgentConfig:
         return self.name == SHELL or bool(self.options.get(INTERACTIVE))
 
     @property
-    def resumed_by(self) -> str:
-        """The words between ``evopolicygym`` and the run that resume a run of this agent."""
-        return "serve --resume" if self.name == OUTSIDE else "resume"
-
-    @property
     def model_server(self) -> str:
         """Host and port of its model's server, without what may be secret; empty if its options name none."""
         try:
@@ -349,23 +342,6 @@ def entry_of(name: str, model: str = "", effort: str = "", command: Sequence[str
 def planned_name(name: str, model: str = "", effort: str = "", label: str = "") -> str:
     """Return what a suite calls an agent: its label, or else ``NAME:MODEL@EFFORT`` without the missing parts."""
     return label or f"{name}{f':{model}' if model else ''}{f'@{effort}' if effort else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeAddress:
-    """The judge's address."""
-
-    base_url: str
-    """Contains the run's token; has no trailing slash."""
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment variables that tell an agent's program the judge's address."""
-        return {
-            "EVOPOLICYGYM_INFO_URL": f"{self.base_url}/info",
-            "EVOPOLICYGYM_TASK_URL": f"{self.base_url}/task",
-            "EVOPOLICYGYM_SUBMIT_URL": f"{self.base_url}/submit",
-        }
 
 
 class JudgeEndpoint(Protocol):
@@ -426,8 +402,11 @@ class Workspace:
 
     @property
     def addresses(self) -> Path:
-        """The file with the judge's address while a run is served, outside of what the agent can write."""
-        return self.transcript.with_name(ADDRESSES)
+        """The file with the judge's address while a run is served, outside of what the agent can write.
+
+        A copy for ``./judge`` is in the workspace; only the agent's own programs use that one.
+        """
+        return self.transcript.with_name(ADDRESS_FILE)
 
     @property
     def system(self) -> Path:

@@ -5,15 +5,12 @@ Whoever holds a directory's descriptor reaches nothing outside of it, whatever h
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from evopolicygym.core.errors import RecordError
-
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from evopolicygym.judge_client.workspace_files import DIRECTORY, NEW_FILE, remove
 
 
 @contextmanager
@@ -27,16 +24,6 @@ def open_directory(path: Path | str, at: int | None = None, *, create: bool = Fa
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def remove(name: str, at: int) -> None:
-    """Remove what has a name in a directory, if anything has: a file, a link itself, a directory with its content."""
-    try:
-        os.unlink(name, dir_fd=at)
-    except FileNotFoundError:
-        return
-    except (IsADirectoryError, PermissionError):
-        shutil.rmtree(name, dir_fd=at)
 
 
 def write_file(name: str, content: bytes, at: int, mode: int = 0o644) -> None:

@@ -12,21 +12,16 @@ import re
 import secrets
 import socket
 from collections.abc import Collection, Mapping
-from http import HTTPStatus
 from typing import Any, Self
 
-import h11
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import Scope
 
 from evopolicygym.core import regular_file, strict_json
-from evopolicygym.core.agent import JudgeAddress
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.score import estimate
@@ -39,17 +34,17 @@ from evopolicygym.judge.films import parse_stills
 from evopolicygym.judge.request import parse_check, parse_empty, parse_submit
 from evopolicygym.judge.rollouts import trial_answer
 from evopolicygym.judge.session import JudgeSession
+from evopolicygym.judge_client.address import JudgeAddress
 from evopolicygym.records import task_text
 from evopolicygym.records.paths import SUMMARY, RunPaths
-from evopolicygym.serving import http_server
-from evopolicygym.serving.http_server import BodyRefused, Server, disable_uvicorn_logs, read_body
+from evopolicygym.serving.body import BodyRefused, read_body
+from evopolicygym.serving.connection import Connection
+from evopolicygym.serving.guard import Guard, Refusal, is_secret
+from evopolicygym.serving.http_server import Server, disable_uvicorn_logs
 
 MAX_BODY = 64 * 1024
 """Bytes of a request's body."""
-MAX_CONNECTIONS = 256
-"""The limit on open connections, and on requests in progress, for each socket of the judge."""
-REQUEST_S = 10.0
-"""Seconds within which a request must arrive, from the connection's start or the previous answer."""
+UNAVAILABLE = 503
 
 
 def refusal_body(refused: RequestRefused) -> bytes:
@@ -57,98 +52,13 @@ def refusal_body(refused: RequestRefused) -> bytes:
     return dumps({"status": refused.status, "error": {"message": str(refused)}}).encode("utf-8", "replace")
 
 
-def _send_at_once(connection: socket.socket) -> None:
-    """Disable Nagle's algorithm, with which the second part of an answer waits 40 ms for an acknowledgement."""
-    if connection.family in {socket.AF_INET, socket.AF_INET6}:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+class JudgeConnection(Connection):
+    """A connection whose refusals are the judge's."""
 
-
-class Connection(H11Protocol):
-    """Serves HTTP on one connection; clients that are slow, endless or unreadable are answered and disconnected."""
-
-    _deadline: asyncio.TimerHandle
-    _since = 0.0
-    """When waiting for the current request began."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
-        """Begin to wait for a request; if there are too many connections, evict the one that has waited longest."""
-        super().connection_made(transport)
-        _send_at_once(transport.get_extra_info("socket"))
-        self._wait_for_request()
-        if len(self.tasks) > MAX_CONNECTIONS:  # requests of clients that have left
-            self._refuse_for_now()
-        elif len(self.connections) > MAX_CONNECTIONS:
-            self._evict_oldest()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the deadline."""
-        self._deadline.cancel()
-        super().connection_lost(exc)
-
-    def on_response_complete(self) -> None:
-        """Wait for the next request, unless the unread rest of this one is too long."""
-        super().on_response_complete()
-        self._deadline.cancel()
-        if self.conn.their_state is h11.SEND_BODY and not self._body_is_short():
-            self.transport.close()
-        if not self.transport.is_closing():
-            self._wait_for_request()
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - a message of our own
-        """Reject what is not HTTP."""
-        self._refuse(RequestRefused(RefusalStatus.INVALID_REQUEST, "This is not a valid HTTP request."))
-
-    def _wait_for_request(self) -> None:
-        self._since = self.loop.time()
-        self._deadline = self.loop.call_later(REQUEST_S, self._on_timeout)
-
-    def _waits_for_request(self) -> bool:
-        """Return whether the current request is incomplete."""
-        return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
-
-    def _on_timeout(self) -> None:
-        if self._waits_for_request():
-            self._refuse(RequestRefused(RefusalStatus.INVALID_REQUEST, "The request took too long to arrive.", 408))
-
-    def _evict_oldest(self) -> None:
-        """Close the oldest connection that waits for a request; if there is none, refuse this one."""
-        waiting: list[Connection] = [each for each in self._others() if each._waits_for_request()]  # noqa: SLF001 - same class
-        if waiting:
-            min(waiting, key=lambda each: each._since).transport.abort()  # noqa: SLF001 - as above
-        else:
-            self._refuse_for_now()
-
-    def _others(self) -> "list[Connection]":
-        return [each for each in self.connections if isinstance(each, Connection) and each is not self]
-
-    def _body_is_short(self) -> bool:
-        lengths = [value for name, value in self.headers if name == b"content-length"]
-        return bool(lengths) and int(lengths[0]) <= MAX_BODY
-
-    def _refuse_for_now(self) -> None:
-        message = f"{MAX_CONNECTIONS} connections are being answered; ask again later."
-        self._refuse(RequestRefused(RefusalStatus.UNAVAILABLE, message, 503))
-
-    def _refuse(self, refused: RequestRefused) -> None:
-        """Answer, if no answer has begun, and close the connection."""
-        if self.transport.is_closing():
-            return
-        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-            body = refusal_body(refused)
-            headers = [
-                ("content-type", "application/json"),
-                ("content-length", str(len(body))),
-                ("connection", "close"),
-            ]
-            reason = HTTPStatus(refused.http_status).phrase
-            events: list[Any] = [
-                h11.Response(status_code=refused.http_status, headers=headers, reason=reason),
-                h11.Data(data=body),
-                h11.EndOfMessage(),
-            ]
-            for event in events:
-                self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+    def refusal(self, http_status: int, message: str) -> bytes:
+        """Return the body of a refusal."""
+        status = RefusalStatus.UNAVAILABLE if http_status == UNAVAILABLE else RefusalStatus.INVALID_REQUEST
+        return refusal_body(RequestRefused(status, message, http_status))
 
 
 PLAYING = "playing"
@@ -229,10 +139,10 @@ class JudgeServer:
 
     def __init__(self, session: JudgeSession) -> None:
         """Start to serve."""
-        token = secrets.token_urlsafe(24)
-        self._prefix = f"/{token}"
+        self._token = secrets.token_urlsafe(24)
         self._hosts: set[str] = set()
-        self._server = Server(_GuardedJudge(_application(session), token, self._hosts), "judge", Connection)
+        guard = Guard(_application(session), self._without_token, _refused, MAX_BODY, self._hosts)
+        self._server = Server(guard, "judge", JudgeConnection)
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.address = self.serve(listener)
         """The judge's address on the loopback interface."""
@@ -246,34 +156,23 @@ class JudgeServer:
     def serve(self, listener: socket.socket, hosts: Collection[str] = ()) -> JudgeAddress:
         """Serve on another listening socket and accept these host names; return the address."""
         self._hosts.update(hosts)
-        return JudgeAddress(f"{self._server.serve(listener)}{self._prefix}")
+        return JudgeAddress(f"{self._server.serve(listener)}/{self._token}")
+
+    def _without_token(self, scope: Scope) -> Scope | None:
+        """Return a request without the token that its path begins with; None for another path."""
+        given, _, path = scope["path"].removeprefix("/").partition("/")
+        return {**scope, "path": f"/{path}"} if is_secret(given, self._token) else None
 
     def close(self) -> None:
         """Stop serving; pending requests are cut off."""
         self._server.close()
 
 
-class _GuardedJudge:
-    """Passes on requests that name this machine or an allowed host, come from no browser and carry the token.
-
-    The token is removed from the path.
-    """
-
-    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
-        self._app = app
-        self._token = token
-        self._hosts = hosts
-        """Allowed host names besides this machine's; may grow."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given, _, path = scope["path"].removeprefix("/").partition("/")
-        if not http_server.is_from_program(Headers(scope=scope), self._hosts):
-            refused = RequestRefused(RefusalStatus.INVALID_REQUEST, "Requests from elsewhere are not answered.", 403)
-            await _refusal(refused)(scope, receive, send)
-        elif not http_server.is_secret(given, self._token):
-            await _refusal(_no_such_call(404))(scope, receive, send)
-        else:
-            await self._app({**scope, "path": f"/{path}"}, receive, send)
+def _refused(_: Scope, refusal: Refusal) -> Response:
+    """Return the answer to a request that the guard refuses; without the token there is no judge."""
+    if refusal.reason == "token":
+        return _refusal(_no_such_call(404))
+    return _refusal(RequestRefused(RefusalStatus.INVALID_REQUEST, refusal.message, refusal.http_status))
 
 
 def _application(session: JudgeSession) -> Starlette:
@@ -429,7 +328,7 @@ async def _json_body(request: Request, empty: object = None) -> object:
     if kind not in JSON_TYPES:
         raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body must be application/json.", 415)
     try:
-        body = await read_body(request, MAX_BODY)
+        body = await read_body(request)
     except BodyRefused as refused:
         raise RequestRefused(RefusalStatus.INVALID_REQUEST, str(refused), refused.http_status) from None
     if not body and empty is not None:

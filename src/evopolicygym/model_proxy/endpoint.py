@@ -28,12 +28,13 @@ from evopolicygym.model_proxy.request import (
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import NAME_LENGTH, Usage
 from evopolicygym.model_proxy.worst_case import InputBounds, priced_headers, with_output, worst_case
-from evopolicygym.serving import http_server
-from evopolicygym.serving.http_server import BodyMemory, BodyRefused, BodyReservation, read_body
+from evopolicygym.serving.body import BodyMemory, BodyRefused, BodyReservation, read_body
+from evopolicygym.serving.guard import Guard, Refusal, is_secret
 
 LOG = logging.getLogger(__name__)
 BODY_S = 60.0
 """Seconds in which a body must arrive."""
+WRONG_KEY = "Invalid key: expected the key that the run gave to its agent."
 MAX_BUFFERED = 64 << 20
 """Bytes of bodies that are buffered at once, over all connections."""
 LARGE = 256 << 10
@@ -68,21 +69,34 @@ class ProxyEndpoint:
         self._left_after_s = 0.0
         """For how long the last request had waited when its client left; 0 if it didn't."""
         self._warns, self._warned = warns, ("", 0)
+        self._guard = Guard(self._answer, self._admit, self._refused, upstream.max_body_bytes)
         Mask(secret)  # compiles and caches its patterns before the first request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            return
+        await self._guard(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._body_memory.reserve() as reservation:
             try:
-                exchange = await self._admit(Request(scope, receive), reservation)
+                exchange = await self._exchange(Request(scope, receive), reservation)
             except ModelRequestRefused as refused:
-                self._ledger.refuse()
-                self._log.write(_refusal_line(scope, refused))
-                await self._refusal(scope, refused)(scope, receive, send)
+                await self._refuse(scope, refused)(scope, receive, send)
                 return
             await self._forward(exchange, receive, send)
+
+    def _admit(self, scope: Scope) -> Scope | None:
+        """Return a request that has the agent's key; None for another."""
+        try:
+            keys = presented_keys(scope["headers"], read_query(scope["query_string"]))
+        except ModelRequestRefused:  # an invalid query, which is refused as such
+            return scope
+        return scope if any(is_secret(key, self._dummy) for key in keys) else None
+
+    def _refused(self, scope: Scope, refusal: Refusal) -> JSONResponse:
+        """Return the answer to a request that the guard refuses."""
+        reason, message = ("key", WRONG_KEY) if refusal.reason == "token" else (refusal.reason, refusal.message)
+        return self._refuse(scope, ModelRequestRefused(refusal.http_status, reason, message))
 
     async def _forward(self, exchange: Exchange, receive: Receive, send: Send) -> None:
         """Forward a request until its answer has ended or the client has disconnected."""
@@ -111,15 +125,11 @@ class ProxyEndpoint:
         waits = [time.monotonic() - started for started in list(self._under_way.values())]
         return max(waits, default=self._left_after_s)
 
-    async def _admit(self, request: Request, reservation: BodyReservation) -> Exchange:
+    async def _exchange(self, request: Request, reservation: BodyReservation) -> Exchange:
         headers: Headers = request.scope["headers"]
-        if not http_server.is_from_program(request.headers):
-            raise ModelRequestRefused(403, "host", "Requests for other hosts, or from browsers, are not forwarded.")
         query = read_query(request.scope["query_string"])
-        if not any(http_server.is_secret(key, self._dummy) for key in presented_keys(headers, query)):
-            raise ModelRequestRefused(401, "key", "Invalid key: expected the key that the run gave to its agent.")
         call = classify_request(self._upstream.wire, request.method, _path(request.scope), query, headers)
-        body = await _read_body(request, self._upstream.max_body_bytes, reservation) if call.method == "POST" else b""
+        body = await _read_body(request, reservation) if call.method == "POST" else b""
         if len(body) <= LARGE:
             return self._inspect(call, headers, body, reservation)
         async with self._inspecting:
@@ -144,7 +154,10 @@ class ProxyEndpoint:
             self._forwarder, call, model[:NAME_LENGTH], headers, body, mask, worst, reservation.release, conversation
         )
 
-    def _refusal(self, scope: Scope, refused: ModelRequestRefused) -> JSONResponse:
+    def _refuse(self, scope: Scope, refused: ModelRequestRefused) -> JSONResponse:
+        """Count and log a refused request, and return the answer."""
+        self._ledger.refuse()
+        self._log.write(_refusal_line(scope, refused))
         wire = guess_format(self._upstream.wire, _path(scope), scope["headers"])
         content = error_body(wire, refused.http_status, refused.reason.replace(" ", "_"), str(refused))
         headers = {"connection": "close"} if refused.http_status in {408, 413, 503} else {}
@@ -226,10 +239,10 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _read_body(request: Request, max_bytes: int, reservation: BodyReservation) -> bytes:
+async def _read_body(request: Request, reservation: BodyReservation) -> bytes:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise ModelRequestRefused(415, "body", "Invalid content-encoding: expected an uncompressed body.")
     try:
-        return await read_body(request, max_bytes, BODY_S, reservation.add)
+        return await read_body(request, BODY_S, reservation.add)
     except BodyRefused as refused:
         raise ModelRequestRefused(refused.http_status, "body", str(refused)) from None

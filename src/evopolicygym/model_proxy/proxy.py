@@ -3,24 +3,22 @@
 It holds the real key; the agent holds a dummy key that is valid for this proxy only.
 """
 
-import asyncio
 import secrets
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from evopolicygym.core.errors import MissingExtra
 from evopolicygym.model_proxy.failures import Trouble
 from evopolicygym.model_proxy.ledger import Ledger, ModelLog
 from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage
+from evopolicygym.serving.connection import Connection
 from evopolicygym.serving.http_server import Server, disable_uvicorn_logs
 
 MAX_CONNECTIONS = 64
-"""Most connections at once; a further one is closed immediately."""
+"""Most connections at once."""
 IDLE_S = 30.0
 """Seconds for which a connection may be idle after an answer."""
 
@@ -57,7 +55,7 @@ class ModelProxy:
         self._endpoint = ProxyEndpoint(
             upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log), warns=warns
         )
-        self._server = Server(self._endpoint, "model proxy", _BoundedProtocol, IDLE_S)
+        self._server = Server(self._endpoint, "model proxy", ProxyConnection, IDLE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -90,10 +88,8 @@ class ModelProxy:
         self._server.close(self._forwarder.close)
 
 
-class _BoundedProtocol(H11Protocol):
-    """Limits the number of connections, idle ones included."""
+class ProxyConnection(Connection):
+    """A connection of an agent's program, which may send long conversations."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
-            transport.abort()
+    max_connections = MAX_CONNECTIONS
+    request_s = 60.0

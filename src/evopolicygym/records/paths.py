@@ -4,9 +4,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from evopolicygym.core.agent import ADDRESSES, CONVERSATION, MODEL_LOG, NOTES, SYSTEM
+from evopolicygym.core.agent import CONVERSATION, MODEL_LOG, NOTES, SYSTEM
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.judge_client.address import ADDRESS_FILE
 
 EPISODES = "episodes"
 """The directory of a submission's episodes, in its feedback."""
@@ -109,7 +110,7 @@ class RunPaths:
     @property
     def addresses(self) -> Path:
         """The file with the judge's address while the run is served (``core.agent.Workspace.addresses``)."""
-        return self.transcript.with_name(ADDRESSES)
+        return self.transcript.with_name(ADDRESS_FILE)
 
     @property
     def served_workspace(self) -> Path:

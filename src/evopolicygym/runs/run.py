@@ -217,7 +217,7 @@ def _executor_info_for_resume(executor: Executor, root: Path, state: RunState) -
     try:
         return executor.grounds
     except SandboxError as error:
-        command = f"evopolicygym {state.opened.agent.resumed_by} {shell_word(root)}"
+        command = f"evopolicygym resume {shell_word(root)}"
         raise SandboxError(
             f"{error}\nThe run was opened with isolation {state.opened.isolation!r} and keeps it; nothing was changed. "
             f"Once this is fixed, or on a machine that can, continue with: {command}"
@@ -239,7 +239,7 @@ def _play_to_end(
             _play_stages(writer, executor, builder, agent, directory)
     except BaseException as error:
         _record_stop(writer, error)
-        command = f"evopolicygym {writer.state.opened.agent.resumed_by} {shell_word(writer.paths.root)}"
+        command = f"evopolicygym resume {shell_word(writer.paths.root)}"
         hint = f"Nothing is lost; once this is fixed, continue with: {command}"
         if isinstance(error, EnvironmentFault):
             hint = (

@@ -16,10 +16,9 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from evopolicygym.agents.kit.outside_agent import CLOSED_FILE
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import NOTES, SYSTEM
-from evopolicygym.core.beneath import DIRECTORY, NEW_FILE, open_directory, remove, write_file
+from evopolicygym.core.beneath import open_directory, write_file
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.places import neutral_directory, not_kept
@@ -27,12 +26,16 @@ from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import FILMS_A_SUBMISSION, Setting
 from evopolicygym.core.task import BudgetRule, Limits
+from evopolicygym.judge_client.seat import CLOSED_FILE
+from evopolicygym.judge_client.workspace_files import DIRECTORY, NEW_FILE, remove
 from evopolicygym.records.paths import RunPaths, submission_name
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.sandbox.program.view import PACKAGES
 
+TEMPLATE, CLIENT = files("evopolicygym.runs") / "workspace_template", files("evopolicygym.judge_client")
+"""The files of a new workspace, and the client beside ``judge``, which imports it."""
 EXECUTABLE = ("judge",)
 RULES, BEFORE_BUDGET, BEFORE_FILMS = "AGENTS.md", "\n## The budget\n", "\n## What counts\n"
 """The file that an agent reads first, and the lines before which it reads of packages and films, where it may have
@@ -52,9 +55,10 @@ def create_workspace(paths: RunPaths, films: int = 0, policy_packages: Collectio
     """
     for directory in (paths.workspace, paths.notes, paths.feedback, paths.checkpoints, paths.staging, paths.logs):
         directory.mkdir(parents=True, exist_ok=True)
-    with as_file(files("evopolicygym.runs") / "workspace_template") as template:
-        ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
-        shutil.copytree(template, paths.workspace, dirs_exist_ok=True, ignore=ignored)
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for source, target in ((TEMPLATE, paths.workspace), (CLIENT, paths.workspace / CLIENT.name)):
+        with as_file(source) as directory:
+            shutil.copytree(directory, target, dirs_exist_ok=True, ignore=ignored)
     for name in EXECUTABLE:
         (paths.workspace / name).chmod(0o755)
     if policy_packages:
@@ -238,7 +242,7 @@ def refuse_occupied(directory: Path) -> None:
     if not _is_new(directory):
         raise UsageError(
             f"No workspace can be laid in {directory}: it holds {next(directory.iterdir()).name}. Name a directory "
-            f"that is new or empty; to resume a run: evopolicygym serve --resume RUN."
+            f"that is new or empty; to resume a run: evopolicygym resume RUN."
         )
 
 

@@ -11,5 +11,5 @@ def make(config: AgentConfig) -> Agent:
     """Raise ``UsageError``: such runs are served, not started by the agent's name."""
     raise UsageError(
         f"The agent {config.entry} calls the judge from outside. Serve a run for it: evopolicygym serve TASK; or "
-        f"continue a stopped run: evopolicygym serve --resume RUN."
+        f"continue a stopped run: evopolicygym resume RUN."
     )

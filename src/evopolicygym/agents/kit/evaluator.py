@@ -15,16 +15,18 @@ from statistics import fmean
 from threading import Event
 
 from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, SubmissionsClosed, Summary, turn
-from evopolicygym.core import strict_json
+from evopolicygym.core import regular_file, strict_json
 from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.beneath import replace_content
-from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError, RefusalStatus, RequestRefused, UsageError
 
 Program = str | Mapping[str, str]
 """The text of ``policy.py``, or the text of each file of a policy project by path in ``system/``."""
 _Files = tuple[tuple[str, str], ...]
 MOST_ERROR = 4000
 """Maximum length of an error in characters; its end is kept, where a traceback names the exception."""
+MOST_TEXT = 64 << 20
+"""The largest file of a policy or of feedback that is read, in bytes."""
 REFUSED = "refused"
 """The status of a candidate that the judge rejected as a checkpoint, at no charge."""
 
@@ -84,7 +86,8 @@ class Evaluator:
     @property
     def starter(self) -> str:
         """The policy in the workspace; at the start of a run, one that plays at random."""
-        return (self._workspace.system / "policy.py").read_text(encoding="utf-8")
+        file = self._workspace.system / "policy.py"
+        return regular_file.read(file, MOST_TEXT, self._workspace.directory).decode("utf-8")
 
     @property
     def best(self) -> dict[str, str] | None:
@@ -228,8 +231,8 @@ def load_error_of(feedback: Path) -> str:
 
 
 def _text(file: Path) -> str:
-    """Return the text of a feedback file; empty if it isn't published."""
+    """Return the text of a file of a submission's feedback; empty if it isn't published, or not a regular file."""
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return regular_file.read(file, MOST_TEXT).decode("utf-8", "replace")
+    except (OSError, RecordError):
         return ""

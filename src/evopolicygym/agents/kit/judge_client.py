@@ -1,28 +1,15 @@
-"""The judge client of built-in agents: typed requests over HTTP.
+"""The judge's client for built-in agents: typed answers, and the errors of this package."""
 
-Programs in a workspace use ``runs/workspace_template/judge`` instead, which imports nothing of this package.
-"""
-
-import base64
-import http.client
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from evopolicygym.core.agent import AgentEnd, JudgeAddress, JudgeEndpoint, Turn
+from evopolicygym.core.agent import AgentEnd, JudgeEndpoint, Turn
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused
 from evopolicygym.core.submission import STARTER, Setting
-
-TRIES = 5
-"""Attempts for each request while the connection fails. Submissions carry a key, so none is charged twice."""
-PAUSE_S = 0.2
-TIMEOUT_S = 60.0
-LONGEST_PAUSE_S = 0.5
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+from evopolicygym.judge_client import client
+from evopolicygym.judge_client.address import JudgeAddress
 
 
 class SubmissionsClosed(RequestRefused):
@@ -99,12 +86,15 @@ class Remarks:
         return {name: value for name, value in fields.items() if value not in ({}, None, "")}
 
 
-class JudgeClient:
-    """Sends requests to the judge."""
+class JudgeClient(client.Client):
+    """The judge's client with typed answers and the errors of this package.
 
-    def __init__(self, endpoint: JudgeAddress, stop: Event) -> None:
-        """Connect to ``endpoint``; any wait raises ``StopRequested`` once ``stop`` is set."""
-        self._base_url = endpoint.base_url
+    Every request raises ``RequestRefused``, ``SubmissionsClosed``, ``StopRequested`` or ``JudgeUnreachable``.
+    """
+
+    def __init__(self, address: JudgeAddress, stop: Event) -> None:
+        """Ask the judge at an address; any wait raises ``StopRequested`` once ``stop`` is set."""
+        super().__init__(lambda: address, self._wait)
         self._stop = stop
 
     def info(self) -> Info:
@@ -123,82 +113,32 @@ class JudgeClient:
             allowed_imports=tuple(answer.get("allowed_imports") or ()),
         )
 
-    def all_info(self) -> dict[str, Any]:
-        """Return all fields of ``/info``."""
-        return self._ask("/info")
-
-    def task(self) -> str:
-        """Return the task description as Markdown: the goal, observations and actions."""
-        return self._read("/task").decode("utf-8")
-
-    def check(self, settings: Mapping[str, Setting] | None = None) -> dict[str, Any]:
-        """Construct the current policy where policies play and request one action; return status, error and output.
-
-        ``settings`` are values of its parameters for this check.
-        """
-        return self._ask("/check", {"set": dict(settings)} if settings else {})
-
-    def policy_of(self, submit_id: int) -> dict[str, bytes]:
-        """Return the files of a submission's policy, by path in ``system/``."""
-        return _decode(self._ask(f"/submissions/{submit_id:03d}/policy"))
-
-    def restore(self, submit_id: int) -> dict[str, bytes]:
-        """Return the same, and make this submission the parent of the next one."""
-        return _decode(self._ask(f"/submissions/{submit_id:03d}/restore", {}))
-
     def submit(
         self, indices: Sequence[int] | str, key: str, films: Sequence[int] = (), remarks: Remarks | None = None
     ) -> Summary:
         """Submit the current policy and wait for its summary.
 
         ``indices`` are train cases, as numbers or as a range string such as ``"0-7,12"``. A repeated key returns the
-        same submission without another charge. Raises ``SubmissionsClosed``, ``RequestRefused`` on any other refusal,
-        ``StopRequested`` and ``JudgeUnreachable``.
+        same submission without another charge.
         """
         cases = indices if isinstance(indices, str) else list(indices)
-        film_fields = {"films": list(films)} if films else {}
-        remark_fields = remarks.fields if remarks else {}
-        body = {"env_instances": cases, "key": key, "wait": False, **film_fields, **remark_fields}
-        answer = self._ask("/submit", body)
-        path, pause_s = f"/submissions/{int(answer['submit_id']):03d}", 0.01
-        while (summary := answer.get("summary")) is None:
-            self._pause(pause_s)
-            pause_s = min(LONGEST_PAUSE_S, pause_s * 1.5)
-            answer = self._ask(path)
-        return _summary(int(answer["submit_id"]), summary)
+        fields = (remarks or Remarks()).fields
+        number = int(self.accept(cases, key, films=list(films), **fields)["submit_id"])
+        return _summary(number, self.wait(number)["summary"])
 
-    def standing(self) -> str:
-        """Return the state of all submissions as a string that changes with it."""
-        return json.dumps(self._ask("/submissions"))
+    def request(self, path: str, body: Mapping[str, object] | None = None, timeout_s: float | None = None) -> bytes:
+        """Return an answer; raise the client's errors as those of the package."""
+        try:
+            return super().request(path, body, timeout_s)
+        except client.Refused as refused:
+            kind = SubmissionsClosed if refused.status == RefusalStatus.CLOSED else RequestRefused
+            raise kind(refused.status or RefusalStatus.UNAVAILABLE, refused.message, refused.http_status) from refused
+        except client.Unreachable as error:
+            raise JudgeUnreachable(str(error)) from error
 
-    def finish(self) -> None:
-        """End the run with budget left; raise ``RequestRefused`` if that is not allowed."""
-        self._ask("/finish", {})
-
-    def _pause(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> None:
         if self._stop.wait(seconds):
             raise StopRequested("The agent was asked to stop while it waited for the judge.")
-
-    def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self._read(path, body))
-        return answer
-
-    def _read(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(  # noqa: S310 - the judge's own address
-            self._base_url + path, data, {"Content-Type": "application/json"}
-        )
-        for left in reversed(range(TRIES)):
-            try:
-                with _OPENER.open(request, timeout=TIMEOUT_S) as response:
-                    return bytes(response.read())
-            except urllib.error.HTTPError as error:
-                raise _refusal(error) from error
-            except (OSError, http.client.HTTPException) as error:
-                if not left:
-                    raise JudgeUnreachable(f"The judge did not answer {TRIES} times: {error}") from error
-                self._pause(PAUSE_S)
-        raise AssertionError("unreachable")
 
 
 def turn(play: Callable[[JudgeClient], str], endpoint: JudgeEndpoint, stop: Event) -> Turn:
@@ -213,10 +153,6 @@ def turn(play: Callable[[JudgeClient], str], endpoint: JudgeEndpoint, stop: Even
         return Turn(AgentEnd.CRASHED, str(error))
 
 
-def _decode(answer: Mapping[str, Any]) -> dict[str, bytes]:
-    return {path: base64.b64decode(content) for path, content in answer["files"].items()}
-
-
 def _summary(submit_id: int, summary: Mapping[str, Any]) -> Summary:
     failed = {int(place) for name in ("errors", "timeouts") for place in summary.get(name) or ()}
     return Summary(
@@ -226,17 +162,6 @@ def _summary(submit_id: int, summary: Mapping[str, Any]) -> Summary:
         returns=tuple(map(float, summary.get("returns") or ())),  # numbers that are not finite are strings
         failed=tuple(sorted(failed)),
     )
-
-
-def _refusal(error: urllib.error.HTTPError) -> RequestRefused:
-    text = error.read().decode("utf-8", "replace")
-    try:
-        answer = json.loads(text)
-        status, message = str(answer["status"]), str(answer["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        status, message = RefusalStatus.UNAVAILABLE, text[:300]
-    kind = SubmissionsClosed if status == RefusalStatus.CLOSED else RequestRefused
-    return kind(status, message, error.code)
 
 
 def submit_once(judge: JudgeClient, key: str) -> None:

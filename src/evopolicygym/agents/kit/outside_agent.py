@@ -21,27 +21,23 @@ from urllib.parse import urlsplit
 from evopolicygym.agents.kit.program import DEFAULT_LIMITS, run_workplace, sandbox_killed
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import (
-    ADDRESSES,
     OUTSIDE,
     AgentEnd,
     AgentLimits,
-    JudgeAddress,
     JudgeEndpoint,
     Turn,
     Workspace,
 )
-from evopolicygym.core.beneath import open_directory, remove, write_file
+from evopolicygym.core.beneath import open_directory, write_file
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
+from evopolicygym.judge_client.address import ADDRESS_FILE, JudgeAddress, address_in, read_variables
+from evopolicygym.judge_client.workspace_files import remove
 from evopolicygym.sandbox.program.standing import StandingWorkplace
 
-CLOSED_FILE = "closed.json"
-"""The file in the workspace that says why the run was closed and whether it is over; ``./judge`` reads it."""
 OWNER_ALONE = 0o600
 MAX_ADDRESS_FILE = 1 << 14
 NO_PROXY = ("NO_PROXY", "no_proxy")
 """Variables that name hosts for which programs ask no proxy."""
-SOCKET = "EVOPOLICYGYM_SOCKET"
-"""The variable with the path of the judge's Unix socket, if there is one."""
 BACKLOG = 128
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 FINDINGS: Mapping[str, str] = {OUTSIDE: "neither started nor sandboxed here; its use of models is not counted"}
@@ -67,16 +63,15 @@ class OpenAccess:
     host: str = ""
     """The host in the published address of ``tcp``."""
 
-    def serve(self, endpoint: JudgeEndpoint) -> dict[str, str]:
-        """Serve the judge on the sockets; return the environment variables that hold its address."""
-        address, path = endpoint.address, {}
+    def serve(self, endpoint: JudgeEndpoint) -> JudgeAddress:
+        """Serve the judge on the sockets; return the address for the agent."""
+        address = endpoint.address
         if self.tcp:
-            base_url = endpoint.serve(self.tcp, self.hosts).base_url
-            port = self.tcp.getsockname()[1]
-            address = JudgeAddress(f"http://{self.host}:{port}/{base_url.rpartition('/')[2]}")
+            path = endpoint.serve(self.tcp, self.hosts).path
+            address = JudgeAddress(f"http://{self.host}:{self.tcp.getsockname()[1]}{path}")
         if self.unix:
-            address, path = endpoint.serve(self.unix), {SOCKET: str(self.unix.getsockname())}
-        return {**address.environment, **path}
+            address = replace(endpoint.serve(self.unix), socket_path=str(self.unix.getsockname()))
+        return address
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +106,8 @@ class OutsideAccess:
                     self.socket.unlink()
 
 
-Announce = Callable[[Mapping[str, str], Workspace], object]
-"""Called once the judge is served, with the variables that hold its address, and the workspace."""
+Announce = Callable[[JudgeAddress, Workspace], object]
+"""Called once the judge is served, with its address and the workspace."""
 
 
 class OutsideAgent:
@@ -125,21 +120,30 @@ class OutsideAgent:
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Serve the judge until ``stop`` is set."""
-        variables = self._access.serve(endpoint)
-        with _published(workspace, variables):
-            self._announce(variables, workspace)
+        address = self._access.serve(endpoint)
+        with _published(workspace, address.environment):
+            self._announce(address, workspace)
             stop.wait()
         return Turn(AgentEnd.STOPPED, findings=FINDINGS)
 
 
-def read_addresses(file: Path) -> dict[str, str]:
+def read_address_file(file: Path) -> dict[str, str]:
     """Return the variables in an address file, which no agent may write; empty if there is none."""
     try:
-        words = shlex.split(regular_file.read(file, MAX_ADDRESS_FILE).decode("utf-8"), comments=True)
+        return read_variables(regular_file.read(file, MAX_ADDRESS_FILE))
     except FileNotFoundError:
         return {}
-    variables = dict(word.split("=", 1) for word in words if "=" in word)
-    return {name: value for name, value in variables.items() if name.startswith("EVOPOLICYGYM_")}
+
+
+def find_judge(file: Path) -> "RelayedJudge | None":
+    """Return the judge whose address a file holds; None if there is none, or it accepts no connection."""
+    address = address_in(read_address_file(file))
+    try:
+        if address is not None:
+            address.connect(CONNECT_S).close()
+    except OSError:
+        return None
+    return RelayedJudge(address) if address is not None else None
 
 
 def no_proxy(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -198,18 +202,18 @@ def _published(workspace: Workspace, variables: Mapping[str, str]) -> Iterator[N
     The one in the workspace is for the agent's programs. If it can't be written, the run goes on without it.
     """
     with open_directory(workspace.addresses.parent) as logs, suppress(OSError):
-        address_file(ADDRESSES, variables, logs)
+        write_address_file(ADDRESS_FILE, variables, logs)
     with suppress(OSError), open_directory(workspace.directory) as at:
-        address_file(ADDRESSES, variables, at)
+        write_address_file(ADDRESS_FILE, variables, at)
     try:
         yield
     finally:
         for directory in (workspace.addresses.parent, workspace.directory):
             with suppress(OSError), open_directory(directory) as at:
-                remove(ADDRESSES, at)
+                remove(ADDRESS_FILE, at)
 
 
-def address_file(name: str, variables: Mapping[str, str], at: int) -> None:
+def write_address_file(name: str, variables: Mapping[str, str], at: int) -> None:
     """Write variables into a file that a shell can source and that only its owner can read.
 
     ``at`` is the descriptor of its directory. The shell's programs then ask no proxy for the address.
@@ -301,46 +305,28 @@ class HostedAgent:
 
 
 class RelayedJudge:
-    """The endpoint of a run that another process serves, from the variables in its address file."""
+    """The endpoint of a run that another process serves."""
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        self.address = JudgeAddress(variables["EVOPOLICYGYM_INFO_URL"].removesuffix("/info"))
-        self._path = variables.get(SOCKET, "")
-
-    def answers(self) -> bool:
-        """Return whether the judge accepts connections."""
-        try:
-            self._connect().close()
-        except OSError:
-            return False
-        return True
+    def __init__(self, address: JudgeAddress) -> None:
+        self.address = address
 
     def serve(self, listener: socket.socket, hosts: Collection[str] = ()) -> JudgeAddress:  # noqa: ARG002 - the contract's
         """Relay connections to a listening socket until it is closed; return the judge's address there."""
         Thread(target=self._accept, args=(listener,), name="relay", daemon=True).start()
         host, port = listener.getsockname()[:2]
-        return JudgeAddress(f"http://{host}:{port}{urlsplit(self.address.base_url).path}")
+        return JudgeAddress(f"http://{host}:{port}{self.address.path}")
 
     def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
                 client, _ = listener.accept()
                 try:
-                    judge = self._connect()
+                    judge = self.address.connect(CONNECT_S)
+                    judge.settimeout(None)
                 except OSError:
                     client.close()
                     continue
                 Thread(target=_relay, args=(client, judge), name="relay", daemon=True).start()
-
-    def _connect(self) -> socket.socket:
-        if self._path:
-            judge = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            judge.connect(self._path)
-            return judge
-        url = urlsplit(self.address.base_url)
-        judge = socket.create_connection((url.hostname or "127.0.0.1", url.port or 80), CONNECT_S)
-        judge.settimeout(None)
-        return judge
 
 
 def _relay(client: socket.socket, judge: socket.socket) -> None:

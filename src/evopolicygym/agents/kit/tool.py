@@ -227,7 +227,7 @@ class StallWatch:
     _since: float = field(default_factory=monotonic)
     _printed: int = 0
     _answered: int = 0
-    _standing: str = ""
+    _submissions: dict[str, Any] = field(default_factory=dict)
 
     def stall(self) -> str:
         """Return a sentence that reports a stall; empty if there is none."""
@@ -235,9 +235,9 @@ class StallWatch:
             self._since = monotonic()
         if monotonic() - self._since < self.quiet_s:
             return ""
-        standing = self.judge.standing()
-        if standing != self._standing:
-            self._standing, self._since = standing, monotonic()
+        submissions = self.judge.submissions()
+        if submissions != self._submissions:
+            self._submissions, self._since = submissions, monotonic()
             return ""
         return f"nothing moved for {self.quiet_s:g} s"
 

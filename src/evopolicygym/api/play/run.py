@@ -13,7 +13,7 @@ from rich.console import Console
 from evopolicygym.agents.base import forward_warnings
 from evopolicygym.agents.builtin.shell import COMMAND
 from evopolicygym.agents.builtin.shell import make as make_shell
-from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
+from evopolicygym.agents.kit.outside_agent import Announce, OpenAccess, OutsideAgent, find_judge
 from evopolicygym.agents.kit.program import attach_terminal, refuse_no_terminal, run_workplace
 from evopolicygym.agents.kit.session import FUNCTION_AGENT as FUNCTION
 from evopolicygym.agents.kit.session import AgentFunction, FunctionAgent
@@ -131,6 +131,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     trust: bool = False,
     allow_changed_program: bool = False,
     track: str = "",
+    announce: Announce = lambda _address, _workspace: None,
     progress: Progress = None,
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
@@ -150,6 +151,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         allow_changed_program: Whether to continue with an agent whose program or source changed since the run was
             played last; the record then shows it.
         track: The tracker that the run is logged to besides. Default: the one that logged it before, if any did.
+        announce: Called with the judge's address and the workspace, for a run whose agent is outside: it is served on
+            loopback until it is over. ``serve`` has it answer elsewhere, or moves the workspace.
         progress: As for ``run``.
         on_open: As for ``run``.
         on_event: As for ``run``.
@@ -164,7 +167,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     _refuse_unknown(on_agent_error)
     refuse_unknown_tracker(track)
     root = find_run(Path(run), Path(runs_directory))
-    made = FunctionAgent(agent) if agent else None
+    made = FunctionAgent(agent) if agent else _outside_agent(root, announce)
     most = cap_workers(workers, executor, on_warning)
     _log_workers(most, executor)
 
@@ -185,6 +188,13 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     return _report_agent_error(played, made, on_agent_error, on_warning)
 
 
+def _outside_agent(root: Path, announce: Announce) -> OutsideAgent | None:
+    """Return the agent of a run whose agent is outside; None for another run."""
+    refuse_release(root)
+    is_outside = read_run(root).state.opened.agent.name == OUTSIDE
+    return OutsideAgent(OpenAccess(), announce) if is_outside else None
+
+
 def watched(
     playing: Playing,
     progress: Progress = None,
@@ -200,7 +210,7 @@ def watched(
     opened: list[tuple[RunPaths, str]] = []
 
     def open_run(paths: RunPaths, state: RunState) -> None:
-        opened.append((paths, f"evopolicygym {state.opened.agent.resumed_by} {shell_word(paths.root)}"))
+        opened.append((paths, f"evopolicygym resume {shell_word(paths.root)}"))
         log_opened(paths, state)
         for note in notes_of(paths.root, state):
             on_warning(note)
@@ -335,9 +345,7 @@ def _enter_beside(root: Path, state: RunState) -> Run:
     """Open a shell in the workplace of a run that another process serves."""
     paths = RunPaths(root)
     directory = workspace_directory(paths)
-    variables = read_addresses(paths.addresses)
-    judge = RelayedJudge(variables) if variables else None
-    if judge is None or not judge.answers():
+    if (judge := find_judge(paths.addresses)) is None:
         raise UsageError(f"The run {root} is being played by another process, and no judge answers for it.")
     with run_workplace(workspace_of(state.opened, paths, directory), judge) as workplace:
         attach_terminal(workplace, COMMAND, Flag())

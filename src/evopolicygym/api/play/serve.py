@@ -1,7 +1,7 @@
 """``evopolicygym.serve``, and runs whose agent another program drives in the run's own workplace (``host``).
 
-``serve`` is for a program that is the agent itself, or has one play; ``play_served`` and ``resume_served`` wait until
-somebody else has played.
+``serve`` is for a program that is the agent itself, or has one play; ``play_served`` waits until somebody
+else has played.
 """
 
 import logging
@@ -35,6 +35,7 @@ from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.text import shell_word
+from evopolicygym.judge_client.address import JudgeAddress
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_run, read_run
 from evopolicygym.records.release import refuse_release
@@ -53,10 +54,10 @@ LOOK_S = 0.05
 class ServedSession(Session):
     """A run from the side of an agent outside: what a function that is an agent is given, and where others find it."""
 
-    def __init__(self, workspace: Workspace, judge: JudgeClient, variables: Mapping[str, str]) -> None:
+    def __init__(self, workspace: Workspace, judge: JudgeClient, address: JudgeAddress) -> None:
         super().__init__(workspace, judge)
         self._submissions = int(judge.all_info()["state"]["n_submits"])
-        self.variables = {**variables, **no_proxy(variables)}
+        self.variables = {**address.environment, **no_proxy(address.environment)}
         """The environment variables by which a program finds the judge, such as ``EVOPOLICYGYM_INFO_URL``."""
         self.run: Run | None = None
         """The finished run, once the ``with`` block has ended."""
@@ -81,7 +82,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
     The session's ``submit``, ``task``, ``info`` and ``workspace`` are those that a function that is an agent has; its
     ``variables`` tell any other program where the judge answers. What is left of the budget at the end stays unspent.
     An exception that leaves the block ends the agent's turn, and the run is scored all the same; Ctrl-C stops the run,
-    and ``resume`` continues it, here or in a shell (``evopolicygym serve --resume RUN``).
+    and ``resume`` continues it, here or in a shell (``evopolicygym resume RUN``).
 
     Args:
         task: An environment's name, such as ``"acrobot"``, or the path of a spec's ``.toml`` file.
@@ -102,12 +103,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
             resumed takes no more submissions; it is scored then.
         AgentError, EnvironmentFault, SandboxError, StorageError: The run stopped.
     """
-    if resume is not None:
-        _refuse_other_options(task is not None or bool(name), options)
-        below, workers = options.get("runs") or DEFAULT_RUNS, options.get("workers")
-        served = _resumed(resume, below, workers, workspace, options.get("track") or "", on_warning)
-    else:
-        served = _begun(_configured(task, name, None, options, on_warning), workspace)
+    served = _opened(task, resume, name, workspace, None, options, on_warning)
     asked = OutsideAccess(listen, Path(socket) if socket else None, allow_hosts)
     with asked.open() as access, ThreadPoolExecutor(1, "served run") as threads:
         agent = _SessionAgent(access)
@@ -137,6 +133,7 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
     announce: Announce,
     access: OutsideAccess = NOWHERE_ELSE,
     *,
+    resume: str | Path | None = None,
     name: str = "",
     workspace: str | Path | None = None,
     config: Path | None = None,
@@ -146,38 +143,12 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
     on_warning: OnWarning = warnings.warn,
     **options: Unpack[RunArguments],
 ) -> Run:
-    """Play a run whose agent is outside, and return it once it is over; ``announce`` is called when the judge answers.
+    """Play a run whose agent is outside, or resume one, and return it once it is over.
 
-    ``access`` says where else the judge answers. Other arguments and errors are those of ``serve`` and ``run``.
+    ``announce`` is called when the judge answers; ``access`` says where else it does. Addresses and token of a resumed
+    run are new ones. Other arguments and errors are those of ``serve`` and ``run``.
     """
-    asked = _configured(task, name, config, options, on_warning)
-    with access.open() as opened:
-        agent = OutsideAgent(opened, announce)
-        return _begun(asked, workspace).play(agent, progress, on_open, on_event, on_warning)
-
-
-def resume_served(  # noqa: PLR0913 - each is an argument of its own
-    run: str | Path,
-    announce: Announce,
-    access: OutsideAccess = NOWHERE_ELSE,
-    *,
-    workspace: str | Path | None = None,
-    runs_directory: str | Path = DEFAULT_RUNS,
-    workers: int | None = None,
-    track: str = "",
-    progress: Progress = None,
-    on_open: OnOpen | None = None,
-    on_event: OnEvent | None = None,
-    on_warning: OnWarning = warnings.warn,
-) -> Run:
-    """Resume a run whose agent is outside; its addresses and token are new ones.
-
-    ``workspace`` says where the agent works from now on; where that is new or empty, it gets the policy that was
-    submitted last. Without it, the agent works where it did.
-
-    Raises ``UsageError`` where there is no such run, or its agent is not outside, and what ``resume`` raises.
-    """
-    served = _resumed(run, runs_directory, workers, workspace, track, on_warning)
+    served = _opened(task, resume, name, workspace, config, options, on_warning)
     with access.open() as opened:
         return served.play(OutsideAgent(opened, announce), progress, on_open, on_event, on_warning)
 
@@ -199,7 +170,7 @@ class _SessionAgent:
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag) -> Turn:
         """Hand out the session, and wait until it is left or the run is over."""
-        agent = OutsideAgent(self._access, lambda variables, _: self._hand_out(workspace, endpoint, stop, variables))
+        agent = OutsideAgent(self._access, lambda address, _: self._hand_out(workspace, endpoint, stop, address))
         over = Flag()
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(agent.play, workspace, endpoint, over)
@@ -209,10 +180,8 @@ class _SessionAgent:
             waiting.result()
         return self._turn()
 
-    def _hand_out(
-        self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag, variables: Mapping[str, str]
-    ) -> None:
-        self.session.set_result(ServedSession(workspace, JudgeClient(endpoint.address, stop), variables))
+    def _hand_out(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag, address: JudgeAddress) -> None:
+        self.session.set_result(ServedSession(workspace, JudgeClient(endpoint.address, stop), address))
 
     def _turn(self) -> Turn:
         match self._error:
@@ -222,6 +191,53 @@ class _SessionAgent:
                 return Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}", findings=FINDINGS)
             case error:
                 return Turn(AgentEnd.UNAVAILABLE, f"the session was left: {type(error).__name__}", findings=FINDINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class _ServedRun:
+    """A run that is begun or resumed for an agent which the caller makes."""
+
+    playing: Callable[[Agent, OnOpen, OnEvent], RunState]
+    track: str = ""
+
+    def play(
+        self,
+        agent: Agent,
+        progress: Progress,
+        on_open: OnOpen | None,
+        on_event: OnEvent | None,
+        on_warning: OnWarning,
+    ) -> Run:
+        """Play it to its end with a view of the progress, and return it."""
+        return watched(partial(self.playing, agent), progress, on_open, on_event, on_warning, self.track)
+
+
+def _opened(
+    task: str | Path | None,
+    resume: str | Path | None,
+    name: str,
+    workspace: str | Path | None,
+    config: Path | None,
+    options: Mapping[str, Any],
+    on_warning: OnWarning,
+) -> _ServedRun:
+    """Return the run that is begun, or resumed, for an agent outside."""
+    directory = Path(workspace).absolute() if workspace else None
+    if not resume:
+        return _begun(_configured(task, name, config, options, on_warning), directory)
+    if task or name or config or options.keys() - {"runs", "workers", "track"}:
+        raise UsageError(
+            "A run is resumed as it was begun; only its workspace, where the judge answers, workers, runs and track "
+            "may differ."
+        )
+    refuse_unknown_tracker(track := options.get("track") or "")
+    root = find_run(Path(resume), Path(options.get("runs") or DEFAULT_RUNS))
+    refuse_release(root)
+    if (agent := read_run(root).state.opened.agent).name != OUTSIDE:
+        raise UsageError(
+            f"The run's agent is {agent.entry}, which is not outside: evopolicygym resume {shell_word(root)} works."
+        )
+    return _resumed(root, cap_workers(options.get("workers"), LOCAL, on_warning), directory, track)
 
 
 def _configured(
@@ -240,67 +256,19 @@ def _configured(
     return replace(asked, task=replace(asked.task, finish_allowed=True), workers=workers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Served:
-    """A run that is begun or resumed for an agent outside."""
-
-    playing: Callable[[Agent, OnOpen, OnEvent], RunState]
-    track: str
-
-    def play(
-        self,
-        agent: Agent,
-        progress: Progress,
-        on_open: OnOpen | None,
-        on_event: OnEvent | None,
-        on_warning: OnWarning,
-    ) -> Run:
-        """Play it to its end with a view of the progress, and return it."""
-        return watched(partial(self.playing, agent), progress, on_open, on_event, on_warning, self.track)
+def _begun(asked: RunConfig, directory: Path | None = None) -> _ServedRun:
+    return _ServedRun(lambda agent, opened, event: runs.play(asked, opened, event, agent, directory), asked.track)
 
 
-def _begun(asked: RunConfig, workspace: str | Path | None) -> _Served:
-    directory = _absolute(workspace)
-    return _Served(lambda agent, opened, event: runs.play(asked, opened, event, agent, directory), asked.track)
-
-
-def _resumed(
-    run: str | Path,
-    below: str | Path,
-    workers: int | None,
-    workspace: str | Path | None,
-    track: str,
-    on_warning: OnWarning,
-) -> _Served:
-    refuse_unknown_tracker(track)
-    root, directory = find_run(Path(run), Path(below)), _absolute(workspace)
-    refuse_release(root)
-    if (agent := read_run(root).state.opened.agent).name != OUTSIDE:
-        raise UsageError(
-            f"The run's agent is {agent.entry}, which is not outside: evopolicygym resume {shell_word(root)} works."
-        )
-    most = cap_workers(workers, LOCAL, on_warning)
-
-    def playing(agent: Agent, opened: OnOpen, event: OnEvent) -> RunState:
-        return runs.resume(root, most, opened, event, agent=agent, directory=directory)
-
-    return _Served(playing, track)
-
-
-def _refuse_other_options(others: bool, options: Mapping[str, Any]) -> None:  # noqa: FBT001 - whether any was given
-    """Raise ``UsageError`` where a run is to be resumed and more is given than may differ from how it was begun."""
-    if others or options.keys() - {"runs", "workers", "track"}:
-        raise UsageError(
-            "A run is resumed as it was begun; only its workspace, where the judge answers, workers, runs and track "
-            "may differ."
-        )
-
-
-def _absolute(directory: str | Path | None) -> Path | None:
-    return Path(directory).absolute() if directory else None
+def _resumed(root: Path, workers: int | None, directory: Path | None = None, track: str = "") -> _ServedRun:
+    return _ServedRun(
+        lambda agent, opened, event: runs.resume(root, workers, opened, event, agent=agent, directory=directory), track
+    )
 
 
 LOG = logging.getLogger(__name__)
+NO_VIEW: Progress = False
+"""The driver of a hosted run shows its progress."""
 Used = Callable[[], Mapping[str, float]]
 """Returns what the driver has used of models so far, by the names of ``Turn.tool_usage``."""
 
@@ -308,13 +276,13 @@ Used = Callable[[], Mapping[str, float]]
 class HostedRun:
     """A run that is being played, from the side of whoever drives its agent. Any thread may call it."""
 
-    def __init__(self, agent: HostedAgent, playing: Callable[[OnOpen, OnEvent], RunState], track: str = "") -> None:
-        """Begin to play, with a tracker where one is named; raise what stops the run before there is a workplace."""
-        self._agent, self._track = agent, track
+    def __init__(self, agent: HostedAgent, served: _ServedRun) -> None:
+        """Begin to play; raise what stops the run before there is a workplace."""
+        self._agent, self._served = agent, served
         self._root: Path | None = None
         self._state: RunState | None = None
         self._played: Future[Run] = Future()
-        Thread(target=self._play, args=(playing,), name="hosted run", daemon=True).start()
+        Thread(target=self._play, name="hosted run", daemon=True).start()
         either: list[Future[Any]] = [self._agent.opened, self._played]
         wait(either, return_when=FIRST_COMPLETED)
         if self._played.done():
@@ -356,7 +324,7 @@ class HostedRun:
         """Wait until the run is scored or stopped."""
         wait([self._played])
 
-    def _play(self, playing: Callable[[OnOpen, OnEvent], RunState]) -> None:
+    def _play(self) -> None:
         def opened(paths: RunPaths, state: RunState) -> None:
             self._root, self._state = paths.root, state
 
@@ -364,8 +332,7 @@ class HostedRun:
             self._state = state
 
         try:
-            run = watched(playing, False, opened, observe, LOG.warning, self._track)  # noqa: FBT003 - shown there
-            self._played.set_result(run)
+            self._played.set_result(self._served.play(self._agent, NO_VIEW, opened, observe, LOG.warning))
         except BaseException as error:  # noqa: BLE001 - it is raised where the run is waited for
             self._played.set_exception(error)
         finally:
@@ -388,8 +355,7 @@ def host(
     """
     asked, _ = resolve_run_config(task, agent, options)
     asked = replace(asked, workers=cap_workers(asked.workers, asked.executor, LOG.info, asked.task))
-    hosted = HostedAgent(findings, used)
-    return HostedRun(hosted, lambda opened, event: runs.play(asked, opened, event, hosted), asked.track)
+    return HostedRun(HostedAgent(findings, used), _begun(asked))
 
 
 def host_again(root: Path, findings: Mapping[str, str], used: Used, workers: int | None = None) -> "HostedRun | Run":
@@ -397,13 +363,7 @@ def host_again(root: Path, findings: Mapping[str, str], used: Used, workers: int
 
     Raises what ``resume`` raises.
     """
-    stage = read_run(root).state.stage
-    most = cap_workers(workers, LOCAL, LOG.info)
-    hosted = HostedAgent(findings, used)
-
-    def playing(opened: OnOpen, event: OnEvent) -> RunState:
-        return runs.resume(root, most, opened, event, agent=hosted)
-
-    if stage is not Stage.OPEN:
-        return watched(playing, False, on_warning=LOG.warning)  # noqa: FBT003 - as above
-    return HostedRun(hosted, playing)
+    agent, served = HostedAgent(findings, used), _resumed(root, cap_workers(workers, LOCAL, LOG.info))
+    if read_run(root).state.stage is not Stage.OPEN:
+        return served.play(agent, NO_VIEW, None, None, LOG.warning)
+    return HostedRun(agent, served)

@@ -65,6 +65,7 @@ def words(
     ``home`` is a directory of this machine; None: a temporary home. Files of ``modules`` are hidden. ``python3`` is the
     Python of policies, with numpy, scipy and ``packages``. With ``overlays`` the files are private.
     """
+    _refuse_links(workspace)
     trees = _trees(command, modules)
     mounter = _Mounter(overlays, search_trees(command, modules))
     yield from _system(mounter)
@@ -86,6 +87,13 @@ def words(
     directories = dict.fromkeys((f"{PYTHON}/bin", *search_path()))
     for name, value in (("PATH", ":".join(directories)), ("HOME", HOME), ("LANG", "C.UTF-8")):
         yield from ("--setenv", name, value)
+
+
+def _refuse_links(workspace: Path) -> None:
+    """Raise ``SandboxError`` if a link lies in place of the workspace or of a directory in it that may be written."""
+    for path in (workspace, workspace / SYSTEM, workspace / NOTES):
+        if path.is_symlink():
+            raise SandboxError(f"{path} is a link, and links are not followed. Put the directory back in its place.")
 
 
 @dataclass(slots=True)

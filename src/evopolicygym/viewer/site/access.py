@@ -7,12 +7,11 @@ it; a program can send ``Authorization: Bearer`` instead.
 import secrets
 from html import escape
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
-from evopolicygym.serving import http_server
+from evopolicygym.serving.guard import bearer, is_secret
 
 PAGE = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">{head}'
@@ -21,6 +20,7 @@ PAGE = (
 ICON = '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
 """Without it, a browser requests /favicon.ico, which doesn't exist."""
 REFUSED = "These runs are shown to who opens the address that evopolicygym view printed, with the token in it."
+TOKEN = "token"  # noqa: S105 - the name of the parameter in the printed address
 MISSING = f'{REFUSED} If this browser opened that already and came here from another site: <a href="/">go on</a>.'
 
 
@@ -30,31 +30,28 @@ class Access:
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(24)
 
-    def is_granted(self, scope: Scope) -> bool:
-        """Return whether a request has the token, as a cookie or in its header."""
-        kind, _, bearer = Headers(scope=scope).get("authorization", "").partition(" ")
-        return self._matches(Request(scope).cookies.get(_cookie(scope), "")) or (
-            kind == "Bearer" and self._matches(bearer)
-        )
+    def admit(self, scope: Scope) -> Scope | None:
+        """Return a request that has the token: as a cookie, in its header, or in the printed address."""
+        request = Request(scope)
+        is_printed = scope["path"] == "/" and TOKEN in request.query_params
+        given = [request.query_params[TOKEN]] if is_printed else [request.cookies.get(_cookie(scope), "")]
+        return scope if any(map(self._matches, [*given, bearer(request.headers)])) else None
 
-    def entrance(self, scope: Scope) -> Response | None:
-        """Return the response that sets the cookie for the printed address; None for other requests.
+    def entrance(self, request: Request) -> Response | None:
+        """Return the response to the printed address, which sets the cookie; None for another request.
 
         A browser that comes from another site would not send a strict cookie after a redirect, so it gets a page that
         leads on.
         """
-        request = Request(scope)
-        if scope["path"] != "/" or scope["method"] not in {"GET", "HEAD"} or "token" not in request.query_params:
+        if TOKEN not in request.query_params:
             return None
-        if not self._matches(request.query_params["token"]):
-            return refused_page()
         is_cross_site = request.headers.get("sec-fetch-site") == "cross-site"
         answer = HTMLResponse(redirect_page("/", ICON)) if is_cross_site else RedirectResponse("/", 303)
-        answer.set_cookie(_cookie(scope), self.token, httponly=True, samesite="strict")
+        answer.set_cookie(_cookie(request.scope), self.token, httponly=True, samesite="strict")
         return answer
 
     def _matches(self, text: str) -> bool:
-        return http_server.is_secret(text, self.token)
+        return is_secret(text, self.token)
 
 
 def refused_page() -> Response:

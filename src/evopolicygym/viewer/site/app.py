@@ -4,12 +4,12 @@ Headers of every response forbid loading anything from other origins and running
 """
 
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.serving import http_server
+from evopolicygym.serving.guard import Guard, Refusal
 from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
 from evopolicygym.viewer.documents.reading import shown
 from evopolicygym.viewer.site.access import REFUSED, Access, refused_page
@@ -42,8 +42,8 @@ def application(documents: Documents, access: Access, settings: Mapping[str, obj
     """Return the site; ``settings`` are the initial settings of its pages."""
     settings_text = dumps(settings or {}).encode()
 
-    async def page(_: Request) -> Response:
-        return Response(static_files()["index.html"], media_type=TYPES[".html"])
+    async def page(request: Request) -> Response:
+        return access.entrance(request) or Response(static_files()["index.html"], media_type=TYPES[".html"])
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
@@ -87,41 +87,32 @@ def application(documents: Documents, access: Access, settings: Mapping[str, obj
 
     app = Starlette(routes=routes, exception_handlers={404: unknown, 405: unknown})
     app.router.redirect_slashes = False
-    return _GuardedSite(app, access)
+    return _with_headers(Guard(app, access.admit, _refused, max_body=0, has_pages=True))
 
 
-class _GuardedSite:
-    """Accepts requests with the token that come from this machine and no other site's page; adds the headers."""
+def _with_headers(app: ASGIApp) -> ASGIApp:
+    """Return the application with the site's headers in every response."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app = app
-        self._access = access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        answer: Callable[[Scope, Receive, Send], Awaitable[None]] = self._app
-        if scope["type"] != "http":
-            return
-        if not _from_here(Headers(scope=scope), scope):
-            answer = _problem("Requests from elsewhere are not answered; open the address that view printed.", 403)
-        elif entrance := self._access.entrance(scope):
-            answer = entrance
-        elif not self._access.is_granted(scope):
-            answer = refused_page() if scope["path"] == "/" else _problem(REFUSED, 403)
-        await answer(scope, receive, send_with_headers)
+        await app(scope, receive, send_with_headers)
+
+    return answer
 
 
-def _from_here(headers: Headers, scope: Scope) -> bool:
-    """Return whether a request names this site as its host, and comes from one of its pages or from no page."""
-    port = scope["server"][1] if scope.get("server") else None
-    if not http_server.is_for(headers, port) or http_server.has_other_origin(headers):
-        return False
-    entered = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
-    return entered or http_server.fetch_site_allowed(headers, http_server.OWN_PAGES)
+def _refused(scope: Scope, refusal: Refusal) -> Response:
+    """Return the answer to a request that the guard refuses."""
+    match refusal.reason:
+        case "token":
+            return refused_page() if scope["path"] == "/" else _problem(REFUSED, 403)
+        case "host":
+            return _problem("Requests from elsewhere are not answered; open the address that view printed.", 403)
+        case _:
+            return _problem(refusal.message, refusal.http_status)
 
 
 def _problem(message: str, status: int) -> Response:

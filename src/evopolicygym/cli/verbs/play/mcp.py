@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
+from evopolicygym.agents.kit.outside_agent import find_judge
 from evopolicygym.cli.options import complete_environment
 from evopolicygym.cli.output import err
 from evopolicygym.cli.play_options import with_flags
@@ -63,7 +63,7 @@ def mcp(
     The run is played by a separate process (evopolicygym serve), which ends when the run is scored.
     """
     try:
-        from evopolicygym.agents.kit.mcp_http import serve_http
+        from evopolicygym.agents.kit.mcp_http import serve_tools
         from evopolicygym.agents.kit.mcp_server import judge_tools
     except ModuleNotFoundError as error:
         raise MissingExtra("evopolicygym mcp", "mcp", str(error.name)) from error
@@ -77,7 +77,9 @@ def mcp(
         directory = (workspace or Path(Path(place).stem.replace(":", "_"))).absolute()
         run = _serve_task(place, directory, runs, _format_flags({**flags, "name": name}))
     if http:
-        serve_http(directory, run.addresses, http, allow_host or (), _announce)
+        with serve_tools(directory, run.addresses, http, allow_host or ()) as served:
+            _announce(served.url, served.token_file)
+            served.server.wait()
     else:
         judge_tools(directory, run.addresses).run("stdio")
 
@@ -118,7 +120,7 @@ def _serve_task(task: str, workspace: Path, runs: Path, words: Iterable[str]) ->
     run = run_of_workspace(workspace, runs)
     if run and read_run(run.root).state.stage is Stage.FINISHED:
         run = None
-    if run and _is_served(run):
+    if run and find_judge(run.addresses):
         return run
     arguments = ["--resume", str(run.root)] if run else [task, *words]
     log = workspace.with_name(f"{workspace.name}.log")
@@ -131,14 +133,9 @@ def _serve_task(task: str, workspace: Path, runs: Path, words: Iterable[str]) ->
             stderr=output,
             start_new_session=True,
         )
-    while not (run := run_of_workspace(workspace, runs)) or not _is_served(run):
+    while not (run := run_of_workspace(workspace, runs)) or not find_judge(run.addresses):
         if serving.poll() is not None:
             last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
             raise AgentError("No run could be served:\n" + "\n".join(last))
         time.sleep(POLL_S)
     return run
-
-
-def _is_served(run: RunPaths) -> bool:
-    variables = read_addresses(run.addresses)
-    return bool(variables) and RelayedJudge(variables).answers()

@@ -8,6 +8,7 @@ import typer
 import evopolicygym
 from evopolicygym.cli.options import FailOnAgentError, RunArgument, RunsBelow
 from evopolicygym.cli.output import Quiet, Verbose, play_and_show
+from evopolicygym.cli.verbs.play.serve import announce_nothing, announce_seat
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -48,7 +49,8 @@ def resume(
 ) -> None:
     """Resume a run after a crash or an interruption; its record ends as if nothing had happened.
 
-    It continues with the sandbox backend with which it started. A run that you didn't start on this machine is refused
+    A run whose agent is outside is served again, at new addresses; serve --resume can say where. A run continues with
+    the sandbox backend with which it started. A run that you didn't start on this machine is refused
     with exit code 2, because resuming starts the program that it names; --trust resumes it. So is a run whose agent's
     program is missing or changed; --allow-changed-program resumes it with the changed program.
     """
@@ -62,6 +64,7 @@ def resume(
         trust=trust,
         allow_changed_program=allow_changed_program,
         track=track,
+        announce=announce_nothing if quiet else announce_seat,
         on_agent_error="ignore",
     )
     play_and_show(play, quiet=quiet, verbose=verbose, as_json=as_json, fail_on_agent_error=fail_on_agent_error)

@@ -1,6 +1,5 @@
 """``evopolicygym serve``: play a run whose agent is outside: a person, an editor's agent, a harness, a container."""
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -8,15 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from evopolicygym.agents.kit.outside_agent import SOCKET, OutsideAccess
-from evopolicygym.api.play.serve import play_served, resume_served
+from evopolicygym.agents.kit.outside_agent import OutsideAccess
+from evopolicygym.api.play.serve import play_served
 from evopolicygym.cli.options import complete_environment, complete_run
 from evopolicygym.cli.output import Quiet, Verbose, err, play_and_show
 from evopolicygym.cli.play_options import given_options, with_flags
 from evopolicygym.core.agent import Workspace
-from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import RUN_OPTIONS
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.judge_client.address import JudgeAddress
 
 EXAMPLES = """
 Examples:
@@ -82,26 +80,17 @@ def serve(
     """
     given = given_options(OPTIONS, flags)
     access = OutsideAccess(listen, socket, allow_host or ())
-    announce = _announce_nothing if quiet else _announce
-    if resume:
-        if task or config or name or given.keys() - {"runs", "workers", "track"}:
-            raise UsageError(
-                "A resumed run keeps its configuration; --resume accepts only --workspace, --listen, --socket, "
-                "--allow-host, --workers, --runs and --track."
-            )
-        changes = {"workers": given.get("workers"), "track": given.get("track", "")}
-        below = given.get("runs", DEFAULT_RUNS)
-        play = partial(resume_served, resume, announce, access, workspace=workspace, runs_directory=below, **changes)
-    else:
-        play = partial(play_served, task, announce, access, name=name, workspace=workspace, config=config, **given)
+    announce = announce_nothing if quiet else announce_seat
+    more: dict[str, Any] = {"resume": resume or None, "name": name, "workspace": workspace, "config": config}
+    play = partial(play_served, task, announce, access, **more, **given)
     play_and_show(play, quiet=quiet, verbose=verbose, as_json=as_json)
 
 
-def _announce(variables: Mapping[str, str], workspace: Workspace) -> None:
+def announce_seat(address: JudgeAddress, workspace: Workspace) -> None:
     """Print how an agent reaches the judge."""
-    err().print(f"The judge answers at {variables['EVOPOLICYGYM_INFO_URL'].removesuffix('/info')}", soft_wrap=True)
-    if path := variables.get(SOCKET):
-        err().print(f"through the socket {path}", soft_wrap=True, markup=False)
+    err().print(f"The judge answers at {address.base_url}", soft_wrap=True)
+    if address.socket_path:
+        err().print(f"through the socket {address.socket_path}", soft_wrap=True, markup=False)
     err().print(f"workspace: {workspace.directory}", soft_wrap=True, markup=False)
     begin = f"cd {quote(str(workspace.directory))} && ./judge task"
     err().print(f"As the agent, in another shell: {begin}", soft_wrap=True, markup=False)
@@ -109,5 +98,5 @@ def _announce(variables: Mapping[str, str], workspace: Workspace) -> None:
     err().print(f"Other programs get the judge's address from: source {addresses}", soft_wrap=True, markup=False)
 
 
-def _announce_nothing(_variables: Mapping[str, str], _workspace: Workspace) -> None:
+def announce_nothing(_address: JudgeAddress, _workspace: Workspace) -> None:
     """Print nothing: files have the addresses."""

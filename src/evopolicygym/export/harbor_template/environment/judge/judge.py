@@ -15,8 +15,6 @@ import subprocess
 import sys
 import tarfile
 import time
-import urllib.error
-import urllib.request
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +29,8 @@ USER = 1000
 LISTEN = "127.0.0.1:8000"
 """Address in this container for its own request to finish, which the agent can't reach."""
 ANSWERS = re.compile(r"The judge answers at \S+/([\w-]+)$")
+ANSWERED = {0, 1}
+"""Exit codes of the judge's client: done, and refused."""
 TRIES, LOOK_S, LAST_LINES = 3, 0.2, 20
 LEFT_OUT = {"evaluation", "staging", "lock"}
 """Directories that are large and can be played again by `evopolicygym verify --replay`, or are temporary."""
@@ -94,17 +94,10 @@ def read_log(process: "subprocess.Popen[str]", log: deque[str], token: list[str]
 
 
 def request_finish(token: str) -> bool:
-    """Ask the judge to close the run; return whether it answered."""
-    address = f"http://{LISTEN}/{token}/finish"
-    request = urllib.request.Request(address, b"{}", {"Content-Type": "application/json"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=10):
-            return True
-    except urllib.error.HTTPError as refused:
-        return refused.code == 409  # already closed
-    except OSError:
-        return False
+    """Ask the judge to close the run; return whether it answered: a run that is closed refuses."""
+    line = [sys.executable, "-P", "-m", "evopolicygym.judge_client", "finish"]
+    address = {"EVOPOLICYGYM_INFO_URL": f"http://{LISTEN}/{token}/info"}
+    return subprocess.run(line, env={**os.environ, **address}, cwd=OUTCOME, check=False).returncode in ANSWERED
 
 
 def start(words: list[str], out: int | None = None) -> "subprocess.Popen[str]":

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 EXISTING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST_BYTES = 4 << 30
 """The largest file that is read."""
 
@@ -22,7 +22,7 @@ class NotThere(Exception):
 
 
 class Workspace:
-    """A workspace, by its path, which the caller trusts."""
+    """A workspace, by its path; whatever is above the directory itself is trusted."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -47,17 +47,17 @@ class Workspace:
         """Write a file, with its directories; whatever had its name is replaced, a link itself too."""
         *parents, last = _parts(name)
         with self._directory(parents, create=True) as at:
-            _remove(last, at)
-            with os.fdopen(os.open(last, NEW, 0o644, dir_fd=at), "wb") as file:
+            remove(last, at)
+            with os.fdopen(os.open(last, NEW_FILE, 0o644, dir_fd=at), "wb") as file:
                 file.write(content)
 
     def clear(self, name: str) -> None:
-        """Remove everything in a directory."""
-        with self._directory(_parts(name)) as at:
+        """Remove everything in a directory, and create it if needed."""
+        with self._directory(_parts(name), create=True) as at:
             for entry in os.listdir(at):  # noqa: PTH208 - of a descriptor
-                _remove(entry, at)
+                remove(entry, at)
 
-    def names(self, name: str) -> list:
+    def names(self, name: str) -> "list[str]":
         """Return the names in a directory, sorted; none if it doesn't exist."""
         try:
             with self._directory(_parts(name)) as at:
@@ -65,7 +65,7 @@ class Workspace:
         except FileNotFoundError:
             return []
 
-    def walk(self, name: str, left_out: tuple) -> Iterator[str]:
+    def walk(self, name: str, left_out: "tuple[str, ...]") -> Iterator[str]:
         """Yield the regular files below a directory by their paths in it, except those in directories left out."""
         with self._directory(_parts(name)) as top:
             for directory, directories, files, here in os.fwalk(".", dir_fd=top, follow_symlinks=False):
@@ -75,9 +75,12 @@ class Workspace:
                         yield os.path.normpath(f"{directory}/{file}")
 
     @contextlib.contextmanager
-    def _directory(self, parts: list, *, create: bool = False) -> Iterator[int]:
+    def _directory(self, parts: "list[str]", *, create: bool = False) -> Iterator[int]:
         """Yield the descriptor of a directory below the workspace."""
-        at, so_far = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), ""
+        try:
+            at, so_far = os.open(self._path, DIRECTORY), ""
+        except NotADirectoryError as error:
+            raise NotThere(f"{self._path} is not a directory, and links are not followed.") from error
         try:
             for part in parts:
                 so_far = f"{so_far}{part}/"
@@ -97,7 +100,7 @@ class Workspace:
             os.close(at)
 
 
-def _parts(name: str) -> list:
+def _parts(name: str) -> "list[str]":
     """Return the parts of a path below the workspace."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or not parts:
@@ -105,11 +108,8 @@ def _parts(name: str) -> list:
     return parts
 
 
-def _remove(name: str, at: int) -> None:
-    """Remove what has a name, a directory with all it holds, if there is anything.
-
-    The package has its own (``core/beneath.py``): this client must run where only the standard library is installed.
-    """
+def remove(name: str, at: int) -> None:
+    """Remove what has a name in a directory, if anything has: a file, a link itself, a directory with its content."""
     try:
         os.unlink(name, dir_fd=at)
     except FileNotFoundError:

@@ -5,9 +5,10 @@ import io
 import json
 import re
 import statistics
+import zipfile
 from typing import Any
 
-from judge_client.workspace_files import NotThere, Workspace
+from .workspace_files import MOST_BYTES, NotThere, Workspace
 
 FEEDBACK = "feedback"
 MOST_ROWS = 2000
@@ -196,6 +197,9 @@ def arrays_of(workspace: Workspace, directory: str) -> dict[str, Any]:
         content = workspace.read(f"{directory}/observations.npz")
     except FileNotFoundError:
         return {}
+    with zipfile.ZipFile(io.BytesIO(content)) as parts:
+        if sum(part.file_size for part in parts.infolist()) > MOST_BYTES:
+            raise NotThere(f"{directory}/observations.npz has more than {MOST_BYTES:,} bytes.")
     with numpy().load(io.BytesIO(content), allow_pickle=False) as archive:
         return dict(archive)
 

@@ -2,7 +2,7 @@
 
 import difflib
 
-from judge_client.workspace_files import Workspace
+from .workspace_files import Workspace
 
 SYSTEM = "system"
 LEFT_OUT = ("__pycache__", ".git", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints")

@@ -4,8 +4,8 @@ import struct
 import zlib
 from typing import Any
 
-from judge_client import feedback
-from judge_client.workspace_files import NotThere, Workspace
+from . import feedback
+from .workspace_files import NotThere, Workspace
 
 SMALLEST = 9
 """The least width and height of a picture, in pixels; grids of cells are smaller."""
