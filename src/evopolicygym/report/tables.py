@@ -1,6 +1,6 @@
 """The tables of a report: the leaderboard, its tasks, a comparison and each diagnostic, written as files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evopolicygym.analysis.conduct.audit_run import conduct_notes, conduct_table
@@ -9,8 +9,9 @@ from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.headroom.headroom import headroom
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.aggregates import aggregates_document, aggregates_table
-from evopolicygym.analysis.ranking.leaderboard import leaderboard
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
+from evopolicygym.analysis.ranking.score_table import Entry, ScoreTable
 from evopolicygym.analysis.tables.contents import (
     leaderboard_document,
     overall_table,
@@ -107,30 +108,33 @@ def _compare(findings: Findings) -> Mapping[str, str]:
 
 
 def _best_two(findings: Findings) -> Pairing | None:
-    """Return the comparison of the two best played entries, or of the best played and the best shipped one."""
+    """Return the comparison of the two best played entries, on all tasks of both, also those of no shipped table.
+
+    With one played entry, that with the best shipped one.
+    """
     if findings.table is None or findings.board is None:
         return None
-    alone = _best_two_played(findings)
-    if alone is not None:
-        return alone
-    agents = [standing.entry for standing in findings.board.standings if standing.entry.kind != ANCHOR]
-    played = [agent for agent in agents if not agent.is_shipped]
-    pair = [*played, *(agent for agent in agents if agent.is_shipped)][:2]
-    if len(pair) < 2 or not played or pair[0].cells.keys().isdisjoint(pair[1].cells):  # noqa: PLR2004 - a pair
-        return None
-    return pairing(findings.table, pair[0].label, pair[1].label)
+    if findings.played is not None:
+        board = findings.board if findings.played is findings.table else leaderboard(findings.played)
+        played = _ranked(board, is_shipped=False)[:2]
+        if pair := _pairing(findings.played, played):
+            return pair
+    best = [*_ranked(findings.board, is_shipped=False), *_ranked(findings.board, is_shipped=True)]
+    return _pairing(findings.table, best[:2])
 
 
-def _best_two_played(findings: Findings) -> Pairing | None:
-    """Return the comparison of the two best played entries, on all tasks of both, also those of no shipped table."""
-    if findings.played is None or findings.board is None:
-        return None
-    board = findings.board if findings.played is findings.table else leaderboard(findings.played)
-    agents = [standing.entry for standing in board.standings if standing.entry.kind != ANCHOR]
-    played = [agent for agent in agents if not agent.is_shipped][:2]
-    if len(played) < 2 or played[0].cells.keys().isdisjoint(played[1].cells):  # noqa: PLR2004 - a pair
-        return None
-    return pairing(findings.played, played[0].label, played[1].label)
+def _ranked(board: Leaderboard, *, is_shipped: bool) -> list[Entry]:
+    """Return the entries that are played, or shipped, the best first; anchors are neither."""
+    entries = [standing.entry for standing in board.standings if standing.entry.kind != ANCHOR]
+    return [entry for entry in entries if entry.is_shipped == is_shipped]
+
+
+def _pairing(table: ScoreTable, entries: Sequence[Entry]) -> Pairing | None:
+    """Return the comparison of two entries; None unless there are two that share a task, the first of them played."""
+    match entries:
+        case [first, second] if not (first.is_shipped or first.cells.keys().isdisjoint(second.cells)):
+            return pairing(table, first.label, second.label)
+    return None
 
 
 def _headroom(findings: Findings) -> Mapping[str, str]:

@@ -8,37 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.analysis.lineage.lineage import Descent, Gain, lineage
+from evopolicygym.analysis.lineage.lineage import lineage
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.viewer.documents.reading import shown
+from evopolicygym.viewer.documents.document import document
+
+EDIT = (
+    "parent", "is_declared", "edit", "changed_lines", "mended_by", "acts_by_episode", "gain", "is_hit", "hypothesis",
+    "settings",
+)  # fmt: skip
+"""What pages have of a submission's descent."""
 
 
 def edits_bundle(record: RunRecord) -> dict[str, Any]:
     """Return each submission's edit."""
-    return {"edits": [_edit(item) for item in lineage(record)]}
-
-
-def _edit(descent: Descent) -> dict[str, Any]:
-    return {
-        "parent": descent.parent,
-        "declared": descent.is_declared,
-        "edit": descent.edit.value if descent.edit else None,
-        "changed_lines": descent.changed_lines,
-        "topology": descent.topology,
-        "mended_by": descent.mended_by,
-        "acts_by_episode": descent.acts_by_episode,
-        "gain": _gain(descent.gain),
-        "hit": descent.is_hit,
-        "hypothesis": shown(descent.hypothesis),
-        "settings": {shown(str(name)): shown(str(value)) for name, value in descent.settings.items()},
-    }
-
-
-def _gain(gain: Gain | None) -> dict[str, Any] | None:
-    if gain is None:
-        return None
-    ends = [gain.interval.low, gain.interval.high] if gain.interval else None
-    return {"mean": gain.mean, "interval": ends, "cases": gain.cases}
+    return {"edits": [document(descent, *EDIT) for descent in lineage(record)]}
 
 
 @dataclass(slots=True)

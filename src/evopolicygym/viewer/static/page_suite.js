@@ -67,7 +67,7 @@ export async function suitePage({ asked, settings, look }) {
   function draw() {
     counted.show([listed.runs.length, listed.tasks.length, listed.runs.filter((run) => run.stage !== "finished").length]);
     board.show([suite, trouble, state.filter, audit]);
-    const searched = listed.runs.filter((run) => matches(state.filter, run.entry, run.task, run.family, run.stage, run.place, run.experiment_name, run.name ?? "", run.note ?? "", ...(run.tags ?? [])));
+    const searched = listed.runs.filter((run) => matches(state.filter, run.agent, run.task, run.family, run.stage, run.place, run.experiment ?? "", run.name ?? "", run.note ?? "", ...(run.tags ?? [])));
     const left = filters.show(searched, Boolean(state.filter));
     for (const id of tickedRuns) if (!listed.runs.some((run) => run.id === id)) tickedRuns.delete(id);
     runs.show([left, listed.runs.length, listed.problems]);
@@ -243,7 +243,7 @@ function choice(ticked, { name, label, address }) {
 }
 
 function runList(found, all, problems) {
-  const { compare, column } = choice(tickedRuns, { name: (run) => run.id, label: (run) => `Choose ${run.entry} on ${run.task} to compare`, address: (ids) => `#/compare/${ids.sort().join("/")}` });
+  const { compare, column } = choice(tickedRuns, { name: (run) => run.id, label: (run) => `Choose ${run.agent} on ${run.task} to compare`, address: (ids) => `#/compare/${ids.sort().join("/")}` });
   return [h("p", { class: "compare" }, compare),
     found.length ? table([column, ...runColumns(found)], found, { caption: "Runs", most: MOST_ROWS }) : nothing(all ? "No run matches these filters." : "There are no runs here yet.", "Play one: ", h("code", null, "evopolicygym run acrobot")),
     problems.length ? h("details", { class: "warning" }, h("summary", null, `${count(problems.length)} can’t be read`), h("ul", null, problems.map((problem) => h("li", null, h("code", null, problem.place), ` ${problem.reason}`)))) : null];
@@ -257,7 +257,7 @@ export const FAULTS = new Set(["crash", "hang", "context"]);
 // record says last.
 export function stateOf(run) {
   if (run.stage === "finished") {
-    const { by, what, why } = run.ended ?? {};
+    const by = run.ended_by, { what, why } = run.ended ?? {};
     return [run.status === "scored" ? "scored" : h("span", { class: "tag first" }, "nothing to score"),
       by && by !== "budget" ? h("span", { class: FAULTS.has(by) ? "tag bad" : "tag", title: [what, why].filter(Boolean).join(" ") }, ENDS[by] ?? by.replaceAll("_", " ")) : null];
   }
