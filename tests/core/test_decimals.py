@@ -22,13 +22,14 @@ pytestmark = pytest.mark.made_up
 SHOWN = [
     ((0.9871, None), 4), ((0.98713, 0.00021), 5), ((-98.2214, 3.84), 2), ((4095.3, 39.2), 2), ((0.0, 0.0), 2),
     ((1e-9, None), 6), ((float("nan"), None), 2), ((5.0, float("inf")), 3),
+    ((1595.72, 371.9), 0), ((109_531.5, None), 0),
 ]  # fmt: skip
 DOM = Path(evopolicygym.__file__).parent / "viewer" / "static" / "dom.js"
 
 
 @pytest.mark.parametrize(("given", "expected"), SHOWN)
 def test_decimals_follow_the_standard_error(given: tuple[float, float | None], expected: int) -> None:
-    """Two significant digits of an error are shown, four of a number without one, in two to six decimals."""
+    """Two significant digits of an error are shown, four of a number without one, in two to six decimals or in none."""
     assert decimals(*given) == expected
 
 

@@ -19,7 +19,7 @@ DEFAULT_SUITE = "core16"
 TASK_OPTIONS = tuple(
     option
     for option in RUN_OPTIONS
-    if option.name in {"budget", "validation", "held_out", "split", "seed", "isolation", "waive"}
+    if option.name in {"budget", "validation", "held_out", "split", "seed", "isolation", "allow_missing"}
 )
 """Options of a run that a Harbor task sets."""
 
@@ -39,8 +39,8 @@ def export_harbor(
         suite: The suite whose environments are written, by default core16.
         environments: Names of environments instead of a suite's.
         force: Whether to replace existing tasks; other files are kept.
-        **options: ``budget``, ``validation``, ``held_out``, ``split``, ``seed``, ``isolation`` and ``waive`` of the run
-            that each task serves, as for ``evopolicygym.run``.
+        **options: ``budget``, ``validation``, ``held_out``, ``split``, ``seed``, ``isolation`` and ``allow_missing`` of
+            the run that each task serves, as for ``evopolicygym.run``.
 
     Raises:
         UsageError: An argument is invalid, an environment lacks an anchor or a reference, or a task exists;

@@ -67,7 +67,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
     task: str | Path | None = None,
     *,
     resume: str | Path | None = None,
-    name: str = "",
+    config: str | Path | None = None,
     workspace: str | Path | None = None,
     listen: str = "",
     socket: str | Path | None = None,
@@ -87,7 +87,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         task: An environment's name, such as ``"acrobot"``, or the path of a spec's ``.toml`` file.
         resume: A served run that stopped, in place of a task: its directory, its id, or ``"latest"``. Of the options,
             only ``workers``, ``runs`` and ``track`` can be given with it.
-        name: What tables call the agent; they always say that it was outside.
+        config: As for ``run``.
         workspace: The directory that the agent works in, new or empty; by default it lies in the run's record. A run
             that is resumed finds it again, and with a new or empty one begins from the policy that was submitted last.
         listen: ``"HOST:PORT"`` on which the judge answers too; 0 for any port that is free.
@@ -95,7 +95,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         allow_hosts: Names by which requests may call this machine, besides ``listen``'s own and the loopback's.
         progress: As for ``run``.
         on_warning: As for ``run``.
-        **options: As for ``run``.
+        **options: As for ``run``. With ``label``, tables call the agent so, and always say that it was outside.
 
     Raises:
         UsageError: An argument is invalid, or the judge can't listen there; nothing was made. Also where a run that is
@@ -103,11 +103,11 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         AgentError, EnvironmentFault, SandboxError, StorageError: The run stopped.
     """
     if resume is not None:
-        _refuse_other_options(task is not None or bool(name), options)
+        _refuse_other_options(task is not None or config is not None, options)
         below, workers = options.get("runs") or DEFAULT_RUNS, options.get("workers")
         served = _resumed(resume, below, workers, workspace, options.get("track") or "", on_warning)
     else:
-        served = _begun(_configured(task, name, None, options, on_warning), workspace)
+        served = _begun(_configured(task, Path(config) if config else None, options, on_warning), workspace)
     asked = OutsideAccess(listen, Path(socket) if socket else None, allow_hosts)
     with asked.open() as access, ThreadPoolExecutor(1, "served run") as threads:
         agent = _SessionAgent(access)
@@ -137,7 +137,6 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
     announce: Announce,
     access: OutsideAccess = NOWHERE_ELSE,
     *,
-    name: str = "",
     workspace: str | Path | None = None,
     config: Path | None = None,
     progress: Progress = None,
@@ -150,7 +149,7 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
 
     ``access`` says where else the judge answers. Other arguments and errors are those of ``serve`` and ``run``.
     """
-    asked = _configured(task, name, config, options, on_warning)
+    asked = _configured(task, config, options, on_warning)
     with access.open() as opened:
         agent = OutsideAgent(opened, announce)
         return _begun(asked, workspace).play(agent, progress, on_open, on_event, on_warning)
@@ -162,7 +161,7 @@ def resume_served(  # noqa: PLR0913 - each is an argument of its own
     access: OutsideAccess = NOWHERE_ELSE,
     *,
     workspace: str | Path | None = None,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
     workers: int | None = None,
     track: str = "",
     progress: Progress = None,
@@ -177,7 +176,7 @@ def resume_served(  # noqa: PLR0913 - each is an argument of its own
 
     Raises ``UsageError`` where there is no such run, or its agent is not outside, and what ``resume`` raises.
     """
-    served = _resumed(run, runs_directory, workers, workspace, track, on_warning)
+    served = _resumed(run, runs, workers, workspace, track, on_warning)
     with access.open() as opened:
         return served.play(OutsideAgent(opened, announce), progress, on_open, on_event, on_warning)
 
@@ -225,15 +224,14 @@ class _SessionAgent:
 
 
 def _configured(
-    task: str | Path | None, name: str, config: Path | None, options: Mapping[str, Any], on_warning: OnWarning
+    task: str | Path | None, config: Path | None, options: Mapping[str, Any], on_warning: OnWarning
 ) -> RunConfig:
     """Return the run that is asked for; its agent may finish before the budget is spent."""
     if agent := options.get("agent"):
         raise UsageError(
-            f"The agent {agent!r} was given for a run that is served; its agent is outside. name=NAME names it."
+            f"The agent {agent!r} was given for a run that is served; its agent is outside. label=NAME names it."
         )
-    named = {"label": name} if name else {}
-    asked, _ = resolve_run_config(task, OUTSIDE, {**options, **named}, config)
+    asked, _ = resolve_run_config(task, OUTSIDE, options, config)
     workers = cap_workers(asked.workers, asked.executor, on_warning, asked.task)
     for note in spec_notes(str(task), asked.task.environment):
         on_warning(note)

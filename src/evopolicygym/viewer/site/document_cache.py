@@ -227,7 +227,7 @@ class DocumentCache:
             problems[name] = local(shown(str(error)))
             return None
         if not self._films:
-            nothing = {"film": None, "films": []}
+            nothing: dict[str, Any] = {"film": None, "films": []}
             made.update({key: nothing[key] for key in nothing if isinstance(made.get(key), dict | list)})
         return made
 

@@ -4,7 +4,7 @@ import { h, link, named, table, number, measured, plusMinus, count, short, money
 import { audited, conductLines } from "./audit.js";
 import { load, follow } from "./data.js";
 import { intervalBar } from "./chart.js";
-import { captionOf, reach, stateOf } from "./page_suite.js";
+import { captionOf, reach, stateOf, successRate } from "./page_suite.js";
 import { curves } from "./page_task.js";
 import { region } from "./region.js";
 
@@ -90,7 +90,7 @@ function standing(board, name, isOneOfSeveral) {
       entry.place ? fact("place", entry.place) : null, entry.tier ? fact("tier", entry.tier) : null,
       entry.rank_score ? fact("rank score", measured(entry.rank_score), ends(entry.rank_score)) : null,
       entry.normalised ? fact("normalised", measured(entry.normalised), ends(entry.normalised)) : null,
-      finite(entry.success_rate) === null ? null : fact("success", percent(entry.success_rate))),
+      finite(entry.success_rate) === null ? null : fact("success rate", ...successRate(entry))),
     scores(entry, board));
 }
 

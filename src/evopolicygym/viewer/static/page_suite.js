@@ -135,10 +135,10 @@ function leaderboardParts(suite, state, address, look, audit, boxes) {
     { name: "records", title: "How far the records of its runs are to be believed on this machine", text: true, value: (e) => Object.keys(e.records).join(), cell: (e) => Object.entries(e.records).map(([state, n], at, all) => (all.length > 1 ? `${n} ${state}` : state)).join(", ") || "–" },
     { name: "tasks", title: "How many tasks of the table it has", value: (e) => e.coverage.tasks, cell: (e) => (e.coverage.tasks === e.coverage.of ? e.coverage.tasks : `${e.coverage.tasks} / ${e.coverage.of}`) },
     { name: "wins", title: "Tasks on which none is better", value: (e) => e.wins },
-    { name: "success", title: "Mean success rate over the tasks that know success", value: (e) => e.success_rate, cell: (e) => percent(e.success_rate) },
+    { name: "success rate", title: "Mean over the tasks that know success, with its 95 % interval", value: (e) => e.success_rate, cell: (e) => successRate(e) },
     { name: "tokens", title: "Of one pass over its tasks", value: (e) => e.tokens, cell: (e) => short(e.tokens) },
     { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost_usd, cell: (e) => money(e.cost_usd, e.cost_is_lower_bound) },
-  ].filter((column) => column && !["tokens", "cost", "success"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
+  ].filter((column) => column && !["tokens", "cost", "success rate"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
   const parts = [];
   if (!entries.length) parts.push(nothing(`No entry matches “${state.filter}”.`, "Clear the filter to see all ", String(suite.entries.length), "."));
   else parts.push(table(columns, entries, { caption: captionOf("Leaderboard", suite), sort: state.sort, mark: (e) => (e.kind === "anchor" ? "quiet" : null), onsort: (by) => { state.sort = by; address(); } }));
@@ -148,6 +148,11 @@ function leaderboardParts(suite, state, address, look, audit, boxes) {
   if (priced.length > 1) parts.push(costChart(suite, priced, look));
   if (suite.notes.length) parts.push(h("ul", { class: "notes" }, suite.notes.map((note) => h("li", null, note))));
   return parts;
+}
+
+// An entry's success rate with its interval.
+export function successRate({ success_rate: rate, success_interval: ends }) {
+  return [percent(rate), ends ? h("span", { class: "soft" }, ` (${ends.map(percent).join(" to ")})`) : null];
 }
 
 // From the least to the most that values and their intervals have, and at least from one end to the other.
@@ -162,7 +167,7 @@ function interval(score, covers) {
 
 function strips(suite, entries, look) {
   const shown = entries.filter((entry) => entry.kind !== "anchor").map((entry) => entry.entry);
-  const rows = suite.tasks.filter((task) => entries.some((entry) => Object.hasOwn(entry.tasks, task.name) && entry.tasks[task.name].runs.length));
+  const rows = suite.tasks.filter((task) => entries.some((entry) => Object.hasOwn(entry.tasks, task.name) && entry.tasks[task.name].runs.length && entry.tasks[task.name].normalised));
   if (!rows.length) return null;
   const ends = reach(entries.filter((entry) => entry.kind !== "anchor").flatMap((entry) => rows.map((task) => (Object.hasOwn(entry.tasks, task.name) ? entry.tasks[task.name].normalised : null))), [0, 1]);
   const strip = (task) => {

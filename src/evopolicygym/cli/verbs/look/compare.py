@@ -50,7 +50,7 @@ def compare(
         split_names(beside),
         group_by=split_names(group_by),
         allow_incomparable=allow_incomparable,
-        runs_directory=below,
+        runs=below,
     )
     if form == "json":
         print_json(comparison.document)

@@ -23,7 +23,7 @@ Examples:
 
 evopolicygym serve acrobot   (then, in another shell: cd WORKSPACE, source judge.env, ./judge task)
 
-evopolicygym serve acrobot --name cursor --budget 64 --max-time 2h
+evopolicygym serve acrobot --label cursor --budget 64 --max-time 2h
 
 evopolicygym serve acrobot --workspace work --socket /tmp/judge.sock
 
@@ -32,7 +32,7 @@ evopolicygym serve acrobot --listen 0.0.0.0:8000 --allow-host judge   (for conta
 evopolicygym serve --resume latest
 """
 NOT_OUTSIDE = {
-    *("agent", "command", "interactive", "label", "options", "model_url", "model_key", "model_wire", "price"),
+    *("agent", "command", "interactive", "options", "model_url", "model_key", "model_wire", "price"),
     *("max_cost", "max_tokens", "max_turns"),
 }
 """Options of agents that a run starts, or whose models it calls."""
@@ -48,7 +48,6 @@ def serve(
             autocompletion=complete_environment,
         ),
     ] = None,
-    name: Annotated[str, typer.Option(help="The agent's name in tables, which mark it as outside.")] = "",
     workspace: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="The workspace, a new or empty directory. Default: in the run directory."),
@@ -84,16 +83,16 @@ def serve(
     access = OutsideAccess(listen, socket, allow_host or ())
     announce = _announce_nothing if quiet else _announce
     if resume:
-        if task or config or name or given.keys() - {"runs", "workers", "track"}:
+        if task or config or given.keys() - {"runs", "workers", "track"}:
             raise UsageError(
                 "A resumed run keeps its configuration; --resume accepts only --workspace, --listen, --socket, "
                 "--allow-host, --workers, --runs and --track."
             )
         changes = {"workers": given.get("workers"), "track": given.get("track", "")}
         below = given.get("runs", DEFAULT_RUNS)
-        play = partial(resume_served, resume, announce, access, workspace=workspace, runs_directory=below, **changes)
+        play = partial(resume_served, resume, announce, access, workspace=workspace, runs=below, **changes)
     else:
-        play = partial(play_served, task, announce, access, name=name, workspace=workspace, config=config, **given)
+        play = partial(play_served, task, announce, access, workspace=workspace, config=config, **given)
     play_and_show(play, quiet=quiet, verbose=verbose, as_json=as_json)
 
 
