@@ -48,7 +48,7 @@ def _leaderboard(findings: Findings) -> Mapping[str, str]:
     if board is None:
         return {}
     problems = [{"run": str(problem.root), "reason": problem.reason} for problem in findings.problems]
-    board = replace(board, notes=(*conduct_notes(board, findings.conduct), *board.notes))
+    board = replace(board, notes=(*conduct_notes(board.entries, findings.conduct), *board.notes))
     tables = with_left_out(standings_tables(board), _left_out(findings))
     return {
         "md": format_tables(tables, "markdown"),
@@ -65,7 +65,7 @@ def _left_out(findings: Findings) -> list[tuple[str, str]]:
 def _conduct(findings: Findings) -> Mapping[str, str]:
     if findings.board is None or not findings.conduct:
         return {}
-    notes = conduct_notes(findings.board, findings.conduct)
+    notes = conduct_notes(findings.board.entries, findings.conduct)
     table = replace(conduct_table(findings.board, findings.conduct), notes=tuple(notes))
     return {suffix: format_tables([table], form) for suffix, form in TABLE_FORMATS.items()}
 
@@ -98,6 +98,7 @@ def _compare(findings: Findings) -> Mapping[str, str]:
     pair = _best_two(findings)
     if pair is None:
         return {}
+    pair = replace(pair, of_table=(*conduct_notes((pair.first, pair.second), findings.conduct), *pair.of_table))
     tables = [pairing_table(pair), overall_table(pair)]
     return {
         "md": format_tables(tables, "markdown"),

@@ -170,6 +170,11 @@ class Leaderboard:
     standings: tuple[Standing, ...]
     notes: tuple[str, ...]
 
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries of the standings."""
+        return tuple(standing.entry for standing in self.standings)
+
 
 def mean_reported(values: Sequence[float | None]) -> float | None:
     """Return the mean of the reported values; None if any is missing."""

@@ -319,7 +319,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         return Leaderboards(groups, results.problems, figures=figures, ids=ids, show=views)
     conduct, unread = audit_runs([run.root for run in results.runs], load_detectors())
     groups = [
-        replace(group, leaderboard=replace(board, notes=(*conduct_notes(board, conduct), *board.notes)))
+        replace(group, leaderboard=replace(board, notes=(*conduct_notes(board.entries, conduct), *board.notes)))
         for group in groups
         for board in (group.leaderboard,)
     ]
@@ -391,6 +391,7 @@ def compare(
     *,
     group_by: Sequence[str] = (),
     allow_incomparable: bool = False,
+    audit: bool = False,
     runs: str | Path = DEFAULT_RUNS,
 ) -> Comparison:
     """Compare two entries task by task: differences with intervals, and the probability that the first is better.
@@ -404,6 +405,7 @@ def compare(
         beside: Shipped tables to take entries from, such as ``paper``.
         group_by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
         allow_incomparable: Whether to compare runs that are not comparable.
+        audit: Whether to note findings in what agents did, as ``evopolicygym.audit`` finds them.
         runs: Where runs are looked for by id.
 
     Raises:
@@ -432,6 +434,10 @@ def compare(
     table = score_table(both, tables, TableFilter(list(group_by), mix=allow_incomparable))
     pair = pairing(table, one, other)
     problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
+    if audit:
+        conduct, unread = audit_runs([run.root for run in both], load_detectors())
+        pair = replace(pair, of_table=(*conduct_notes((pair.first, pair.second), conduct), *pair.of_table))
+        problems += unread
     return Comparison(pair, (*problems, *(problem for each in named.values() for problem in each.problems)))
 
 
