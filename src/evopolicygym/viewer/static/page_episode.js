@@ -8,6 +8,8 @@ import { readdress } from "./memory.js";
 import { picturesOf } from "./pictures.js";
 import { text } from "./tab_feedback.js";
 
+// Whole numbers without decimals.
+const whole = (value) => (Number.isInteger(value) ? count(value) : number(value));
 const ADDRESS_MS = 400; // browsers refuse more than 100 changes of an address in 30 s
 
 export async function episodePage({ words: [id, name], asked }) {
@@ -139,7 +141,7 @@ function plot(line, series, move) {
   }
   return {
     element: h("figure", { class: "series" }, h("figcaption", null, h("span", { class: "title", title: line.title }, line.title), value, line.unit ? h("span", { class: "soft" }, line.unit) : null),
-      h("div", { class: "limits", "aria-hidden": "true" }, h("span", null, number(high)), h("span", null, low === high ? "" : number(low))), box),
+      h("div", { class: "limits", "aria-hidden": "true" }, h("span", null, whole(high)), h("span", null, low === high ? "" : whole(low))), box),
     draw() {
       const width = box.clientWidth, height = box.clientHeight, ratio = window.devicePixelRatio || 1;
       canvas.width = width * ratio;
@@ -170,7 +172,7 @@ function plot(line, series, move) {
     move(at) {
       const now = line.values[at];
       const label = now === null ? undefined : line.labels?.[now - (line.start ?? 0)];
-      value.textContent = label ? `${now}: ${label}` : number(now, 3);
+      value.textContent = label ? `${now}: ${label}` : whole(now);
       cursor.style.transform = `translateX(${horizontal(box.clientWidth)(series.t[at]).toFixed(1)}px)`;
     },
   };

@@ -131,13 +131,13 @@ function leaderboardParts(suite, state, address, look, audit, boxes) {
     { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => finiteValue(e.rank_score), cell: (e) => e.rank_score === null ? h("span", { class: "soft", title: "None of its runs has a score" }, "–") : h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [low, high], interval(e.rank_score, e.intervals_cover)), measured(e.rank_score)) },
     conductColumn(audit),
     { name: "normalised", title: "Mean over tasks of (mean − random) / (best − random)", value: (e) => finiteValue(e.normalised), cell: (e) => measured(e.normalised) },
-    ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => finiteValue(e.families[family]), cell: (e) => measured(Object.hasOwn(e.families, family) ? e.families[family] : null) })),
     { name: "records", title: "How far the records of its runs are to be believed on this machine", text: true, value: (e) => Object.keys(e.records).join(), cell: (e) => Object.entries(e.records).map(([state, n], at, all) => (all.length > 1 ? `${n} ${state}` : state)).join(", ") || "–" },
     { name: "tasks", title: "How many tasks of the table it has", value: (e) => e.coverage.tasks, cell: (e) => (e.coverage.tasks === e.coverage.of ? e.coverage.tasks : `${e.coverage.tasks} / ${e.coverage.of}`) },
     { name: "wins", title: "Tasks on which none is better", value: (e) => e.wins },
     { name: "success rate", title: "Mean over the tasks that know success, with its 95 % interval", value: (e) => e.success_rate, cell: (e) => successRate(e) },
     { name: "tokens", title: "Of one pass over its tasks", value: (e) => e.tokens, cell: (e) => short(e.tokens) },
     { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost_usd, cell: (e) => money(e.cost_usd, e.cost_is_lower_bound) },
+    ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => finiteValue(e.families[family]), cell: (e) => measured(Object.hasOwn(e.families, family) ? e.families[family] : null) })),
   ].filter((column) => column && !["tokens", "cost", "success rate"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
   const parts = [];
   if (!entries.length) parts.push(nothing(`No entry matches “${state.filter}”.`, "Clear the filter to see all ", String(suite.entries.length), "."));
