@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from evopolicygym.analysis.conduct.audit_run import conduct_notes, conduct_table
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, table_over_runs
@@ -24,7 +25,7 @@ from evopolicygym.analysis.tables.contents import (
 )
 from evopolicygym.analysis.tables.published import figures_in_long, figures_table
 from evopolicygym.analysis.tables.studies import headroom_document, headroom_table
-from evopolicygym.analysis.tables.table import format_tables, with_left_out
+from evopolicygym.analysis.tables.table import Table, format_tables, with_left_out
 from evopolicygym.core.strict_json import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
@@ -43,6 +44,15 @@ class ReportTable:
     """Returns texts by suffix, the one shown in the index first; empty if the table has no rows."""
 
 
+def _texts(
+    tables: Sequence[Table], as_csv: Sequence[Table] = (), document: Mapping[str, Any] | None = None
+) -> Mapping[str, str]:
+    """Return the texts of tables by suffix: as CSV those of ``as_csv``, where given; a ``document`` as JSON."""
+    of_suffix = {"csv": as_csv or tables}
+    texts = {suffix: format_tables(of_suffix.get(suffix, tables), form) for suffix, form in TABLE_FORMATS.items()}
+    return texts if document is None else texts | {"json": dumps(document, indent=2) + "\n"}
+
+
 def _leaderboard(findings: Findings) -> Mapping[str, str]:
     board = findings.board
     if board is None:
@@ -50,12 +60,7 @@ def _leaderboard(findings: Findings) -> Mapping[str, str]:
     problems = [{"run": str(problem.root), "reason": problem.reason} for problem in findings.problems]
     board = replace(board, notes=(*conduct_notes(board.entries, findings.conduct), *board.notes))
     tables = with_left_out(standings_tables(board), _left_out(findings))
-    return {
-        "md": format_tables(tables, "markdown"),
-        "csv": format_tables([standings_table(board)], "csv"),
-        "tex": format_tables(tables, "latex"),
-        "json": dumps(leaderboard_document(board, problems), indent=2) + "\n",
-    }
+    return _texts(tables, [standings_table(board)], leaderboard_document(board, problems))
 
 
 def _left_out(findings: Findings) -> list[tuple[str, str]]:
@@ -67,17 +72,13 @@ def _conduct(findings: Findings) -> Mapping[str, str]:
         return {}
     notes = conduct_notes(findings.board.entries, findings.conduct)
     table = replace(conduct_table(findings.board, findings.conduct), notes=tuple(notes))
-    return {suffix: format_tables([table], form) for suffix, form in TABLE_FORMATS.items()}
+    return _texts([table])
 
 
 def _aggregates(findings: Findings) -> Mapping[str, str]:
     if not findings.aggregates.entries:
         return {}
-    table = aggregates_table(findings.aggregates)
-    return {
-        **{suffix: format_tables([table], form) for suffix, form in TABLE_FORMATS.items()},
-        "json": dumps(aggregates_document(findings.aggregates), indent=2) + "\n",
-    }
+    return _texts([aggregates_table(findings.aggregates)], document=aggregates_document(findings.aggregates))
 
 
 def _tasks(findings: Findings) -> Mapping[str, str]:
@@ -86,12 +87,7 @@ def _tasks(findings: Findings) -> Mapping[str, str]:
         return {}
     tables = task_tables(board)
     with_notes = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *board.notes))]
-    with_notes = with_left_out(with_notes, _left_out(findings))
-    return {
-        "md": format_tables(with_notes, "markdown"),
-        "csv": format_tables([task_scores_table(board)], "csv"),
-        "tex": format_tables(with_notes, "latex"),
-    }
+    return _texts(with_left_out(with_notes, _left_out(findings)), [task_scores_table(board)])
 
 
 def _compare(findings: Findings) -> Mapping[str, str]:
@@ -99,13 +95,8 @@ def _compare(findings: Findings) -> Mapping[str, str]:
     if pair is None:
         return {}
     pair = replace(pair, of_table=(*conduct_notes((pair.first, pair.second), findings.conduct), *pair.of_table))
-    tables = [pairing_table(pair), overall_table(pair)]
-    return {
-        "md": format_tables(tables, "markdown"),
-        "csv": format_tables(tables[:1], "csv"),
-        "tex": format_tables(tables, "latex"),
-        "json": dumps(pairing_document(pair), indent=2) + "\n",
-    }
+    table = pairing_table(pair)
+    return _texts([table, overall_table(pair)], [table], pairing_document(pair))
 
 
 def _best_two(findings: Findings) -> Pairing | None:
@@ -144,32 +135,20 @@ def _headroom(findings: Findings) -> Mapping[str, str]:
     result = headroom(findings.table, findings.around)
     if not any(task.left or task.verdict.is_known for task in result.tasks):
         return {}
-    table = headroom_table(result)
-    return {
-        "md": format_tables([table], "markdown"),
-        "csv": format_tables([table], "csv"),
-        "json": dumps(headroom_document(result), indent=2) + "\n",
-    }
+    return _texts([headroom_table(result)], document=headroom_document(result))
 
 
 def _published(findings: Findings) -> Mapping[str, str]:
     figures = [figure for figure in findings.around.figures if figure.tasks]
-    tables = [figures_table(figure) for figure in figures]
-    if not tables:
+    if not figures:
         return {}
-    return {
-        "md": format_tables(tables, "markdown"),
-        "csv": format_tables([figures_in_long(figure) for figure in figures], "csv"),
-    }
+    return _texts([figures_table(figure) for figure in figures], [figures_in_long(figure) for figure in figures])
 
 
 def _diagnostic(name: str) -> Writer:
     def write(findings: Findings) -> Mapping[str, str]:
         runs = [(run.group, measured) for run, measured in findings.measured(name)]
-        if not runs:
-            return {}
-        table = table_over_runs(name, DIAGNOSTICS.load(name), runs)
-        return {"md": format_tables([table], "markdown"), "csv": format_tables([table], "csv")}
+        return _texts([table_over_runs(name, DIAGNOSTICS.load(name), runs)]) if runs else {}
 
     return write
 
