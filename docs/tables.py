@@ -208,8 +208,7 @@ def _phrase(sentence: str) -> str:
 
 
 def _flags(option: Option) -> str:
-    flags = [option.flag, *option.other_flags]
-    return ", ".join(f"`{flag}`" if flag else "`-- COMMAND …`" for flag in flags)
+    return f"`{option.flag}`" if option.flag else "`-- COMMAND …`"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from evopolicygym.viewer.documents.compare import compare_bundle
 from evopolicygym.viewer.documents.suite import suite_bundle
 from records_of_runs import changed, real_document, write, write_many
 from shell import Shell
+from viewed import viewed
 
 pytestmark = pytest.mark.made_up
 
@@ -77,10 +78,7 @@ def test_each_table_of_a_report(runs: Path, name: str) -> None:
 
 def test_the_viewer(runs: Path) -> None:
     """The viewer's leaderboard and its comparison of two runs are given notes to show."""
-    one, other = results = load_results([runs]).runs
-    overview = {"task": one.task, "entry": "", "curve": []}
-    ids = {run.root: str(place) for place, run in enumerate(results)}
+    first, second = map(viewed, load_results([runs]).runs)
 
-    assert PUBLISHED in suite_bundle(results, ids, [paper()])["groups"][0]["notes"]
-    assert compare_bundle((overview, overview), (one, other), ("a", "b"))["notes"]
-    assert compare_bundle((overview, {**overview, "task": "another"}), (one, other), ("a", "b"))["notes"] == []
+    assert PUBLISHED in suite_bundle([first, second], [paper()])["groups"][0]["notes"]
+    assert compare_bundle(first, second)["notes"]

@@ -1,6 +1,7 @@
 """Figures of other protocols: shown apart, with how the protocol differs, and never part of a ranking."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from evopolicygym.analysis.published.score_tables import (
     shipped,
     shipped_names,
 )
+from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.viewer.documents.suite import task_bundle
 from records_of_runs import changed, real_document, write
 from shell import Shell
+from viewed import viewed
 
 pytestmark = pytest.mark.made_up
 
@@ -91,12 +94,12 @@ def test_a_task_of_ours_has_a_note_of_its_figures() -> None:
     assert noted == {"half_cheetah", "car_racing", "key_corridor"}
 
 
-def test_the_viewers_page_of_a_task_has_its_figures() -> None:
+def test_the_viewers_page_of_a_task_has_its_figures(tmp_path: Path) -> None:
     """They stand there as a sentence that says whose protocol it was, and in no list of scores."""
-    run = {"task": "half_cheetah", "entry": "mine", "environment_id": "HalfCheetah-v5", "is_published": True}
-    run |= dict.fromkeys(("family", "kind", "random", "idle", "commitment")) | {"budget": 8, "id": "a", "options": {}}
-    page = task_bundle("half_cheetah", [run], {})
-    other = task_bundle("half_cheetah", [run | {"environment_id": "Mine-v0"}], {})
+    write(tmp_path / "runs", changed(real_document(tmp_path / "real"), "half_cheetah", "tuner", [1.0]))
+    (row,) = load_results([tmp_path / "runs"]).runs
+    rows = row, replace(row, environment_id="Mine-v0")
+    page, other = (task_bundle("half_cheetah", [viewed(row)], {}) for row in rows)
 
     assert len(page["published_elsewhere"]) == 1
     assert "another protocol (1 validation (ours 16)" in page["published_elsewhere"][0]

@@ -56,3 +56,18 @@ def test_scoring_as_random_does_is_no_win(tmp_path: Path, shell: Shell) -> None:
     rows = {row["entry"]: row for row in shell.json("leaderboard", tmp_path / "runs")["entries"]}
 
     assert (rows["a"]["tasks"]["door_key"]["rank"], rows["a"]["wins"], rows["Uniform random"]["wins"]) == (1, 0, 0)
+
+
+def test_the_success_rate_over_tasks_has_an_interval(tmp_path: Path, shell: Shell) -> None:
+    """It reaches from the mean as far as those of the tasks, squared and added, and has a width at 0 and 100 %."""
+    document = real_document(tmp_path / "real")
+    for task, count in (("door_key", CASES), ("key_corridor", 0)):
+        run = changed(document, task, "a", [1.0] * count + [0.0] * (CASES - count))
+        run["outcome"]["success_rate"] = count / CASES
+        write(tmp_path / "runs", run)
+    (found,) = (row for row in shell.json("leaderboard", tmp_path / "runs")["entries"] if row["entry"] == "a")
+    reach = (1 - stats.beta.ppf(0.025, CASES, 1)) / 2
+
+    assert found["success_rate"] == 0.5
+    assert found["success_interval"] == pytest.approx([0.5 - reach, 0.5 + reach], rel=1e-3)
+    assert "50% [3" in shell.printed("leaderboard", tmp_path / "runs")

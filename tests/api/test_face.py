@@ -122,8 +122,8 @@ def test_a_function_is_given_again_to_resume(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         evopolicygym.run("cartpole", balance, budget=4, runs=tmp_path / "runs", on_event=stop, **SMALL)
     with pytest.raises(UsageError, match="agent=balance"):
-        evopolicygym.resume("latest", runs_directory=tmp_path / "runs")
-    run = evopolicygym.resume("latest", agent=balance, runs_directory=tmp_path / "runs", workers=1)
+        evopolicygym.resume("latest", runs=tmp_path / "runs")
+    run = evopolicygym.resume("latest", agent=balance, runs=tmp_path / "runs", workers=1)
 
     assert (run.score, len(run.submissions)) == (500.0, 2)
 

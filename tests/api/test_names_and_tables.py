@@ -1,13 +1,18 @@
 """An agent's name through every door, and the tables of a leaderboard by name."""
 
 import csv
+import inspect
 import io
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import evopolicygym
+from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.options import RUN_OPTIONS
+from places import ROOT
 from shell import Shell
 
 LABELS = ["=1+1", 'say "a", b', "ünïcode, 雪", "-5", "@cmd"]
@@ -73,3 +78,31 @@ def test_several_tables_are_shown(runs: Path, shell: Shell) -> None:
         evopolicygym.leaderboard(runs, show=["aggregates", "optimism"]).to_csv()
     with pytest.raises(UnknownName, match="'scores'"):
         evopolicygym.leaderboard(runs, show="score")
+
+
+FUNCTIONS = {
+    "run": evopolicygym.run, "suite": evopolicygym.run_suite, "serve": evopolicygym.serve,
+    "resume": evopolicygym.resume, "verify": evopolicygym.verify, "leaderboard": evopolicygym.leaderboard,
+    "compare": evopolicygym.compare, "diagnose": evopolicygym.diagnose, "audit": evopolicygym.audit,
+    "effects": evopolicygym.effects, "headroom": evopolicygym.headroom, "power": evopolicygym.power,
+    "report": evopolicygym.write_report, "export": evopolicygym.export_runs, "bundle": evopolicygym.bundle,
+    "post-hoc": evopolicygym.post_hoc,
+}  # fmt: skip
+"""The function that does what a verb does."""
+
+
+@pytest.mark.parametrize("verb", FUNCTIONS)
+def test_a_parameter_has_one_name(verb: str) -> None:
+    """An option has the name of the function's argument, but for plurals and ``--no-``; the page names all others."""
+    parameters = inspect.signature(FUNCTIONS[verb]).parameters
+    options = {option.name for option in RUN_OPTIONS} if "options" in parameters else set()
+    names = parameters.keys() | options
+    program = get_command(app)
+    command = program.get_command(program.make_context("", [], resilient_parsing=True), verb)  # type: ignore[attr-defined]
+    flags = [option.opts[0] for option in command.params if option.param_type_name == "option"]
+    alone = [flag for flag in flags if names.isdisjoint({(name := flag[2:].replace("-", "_")), f"{name}s", name[3:]})]
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    section = page.partition("## Names of arguments")[2].partition("\n## ")[0]
+
+    assert [flag for flag in alone if f"`{flag}`" not in section] == []
+    assert [option.opts for option in command.params if any(flag.startswith("--") for flag in option.opts[1:])] == []

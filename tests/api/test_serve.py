@@ -19,7 +19,7 @@ SMALL = {"validation": 1, "held_out": 2, "split": "public", "workers": 1}
 
 def test_a_program_is_the_agent(tmp_path: Path) -> None:
     """It has the session of a function that is an agent; the run is scored when the block ends."""
-    with evopolicygym.serve("cartpole", name="mine", budget=4, runs=tmp_path / "runs", **SMALL) as session:
+    with evopolicygym.serve("cartpole", label="mine", budget=4, runs=tmp_path / "runs", **SMALL) as session:
         returns = session.submit(GOOD, episodes=2).returns
         with pytest.raises(RequestRefused, match=r"\b2\b"):
             session.submit(episodes=[0, 1, 2])
@@ -42,7 +42,7 @@ def test_tables_say_that_an_agent_was_outside(tmp_path: Path) -> None:
     def mine(session: evopolicygym.Session) -> None:
         session.submit(episodes=2)
 
-    with evopolicygym.serve("cartpole", name="mine", budget=2, runs=tmp_path / "runs", **SMALL) as session:
+    with evopolicygym.serve("cartpole", label="mine", budget=2, runs=tmp_path / "runs", **SMALL) as session:
         session.submit(episodes=2)
     evopolicygym.run("cartpole", mine, budget=2, runs=tmp_path / "runs", **SMALL)
     entries = {row["entry"] for row in evopolicygym.leaderboard(tmp_path / "runs").records}

@@ -159,6 +159,6 @@ def test_an_interrupted_run_goes_on_where_its_agent_worked(tmp_path: Path) -> No
             on_event=interrupt,
             **options,
         )
-    run = evopolicygym.resume(runs_directory=tmp_path / "runs", workers=1)
+    run = evopolicygym.resume(runs=tmp_path / "runs", workers=1)
 
     assert (run.path / "workspace" / "notes" / "turns").read_text(encoding="utf-8") == "turn\nturn\n"

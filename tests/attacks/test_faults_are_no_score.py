@@ -42,7 +42,7 @@ def submit_good(session: evopolicygym.Session) -> None:
 def enclosed(place: Path) -> object:
     """Play a run whose agent the run starts, or resume it."""
     if list(place.rglob("journal.jsonl")):
-        return evopolicygym.resume("latest", agent=submit_good, runs_directory=place)
+        return evopolicygym.resume("latest", agent=submit_good, runs=place)
     return evopolicygym.run("cartpole", submit_good, runs=place, **RUN)
 
 

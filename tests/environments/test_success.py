@@ -10,18 +10,17 @@ from evopolicygym.core.event import EpisodePlayed
 from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.task import Success, SuccessRule
 from evopolicygym.environments.environment import Environment
-from evopolicygym.records import checked
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import success_rate
 from evopolicygym.records.verify import findings
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.specs import catalog
-from evopolicygym.viewer.documents.overview import RunPlace, overview
 from fakes import whole_run
 from made_up import load_result
 from playground import local_executor, policy
 from shell import Shell
 from simulators import spec
+from viewed import documents
 
 pytestmark = pytest.mark.made_up
 
@@ -57,7 +56,7 @@ def test_a_failed_episode_counts_as_no_success(failed: Path, shell: Shell) -> No
     """Tables, pages, exports and the document count two of three."""
     record = read_run(failed)
     rows = [row for row in load_runs(failed).episodes if row.split == "held_out"]
-    page = overview(RunPlace("failed", failed, "failed"), checked.look_at_run(failed))
+    (page,) = documents(failed)("runs")["runs"]
 
     assert [one.ok for one in findings(failed) if one.name == "run.json"] == [True]
     assert success_rate(record.state) == load_result(failed).success_rate == page["success_rate"] == 2 / 3

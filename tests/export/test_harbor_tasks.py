@@ -80,7 +80,7 @@ def test_an_agent_s_container_has_no_way_to_the_score(suite: Path) -> None:
 def test_a_run_s_options_are_those_of_the_judge(tmp_path: Path) -> None:
     """What is fixed by the exporter stands in the judge's command and in the instruction, and is checked before."""
     (task,) = export_harbor(
-        tmp_path, environments=["reacher"], budget=5, held_out=3, split="public", waive=["landlock"]
+        tmp_path, environments=["reacher"], budget=5, held_out=3, split="public", allow_missing=["landlock"]
     )
     judge = (task.directory / "environment" / "judge" / "Dockerfile").read_text(encoding="utf-8")
     options = ["--budget", "5", "--held-out", "3", "--split", "public", "--allow-missing", "landlock"]

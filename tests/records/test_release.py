@@ -126,15 +126,14 @@ def test_a_run_is_viewed(root: Path) -> None:
         return json.loads(documents.document(name))
 
     (listed,) = document("runs")["runs"]
-    assert (listed["score"], listed["seed"], listed["cost"]) == (SCORE, None, None)
+    assert (listed["score"], listed["seed"], listed["cost_usd"]) == (SCORE, None, None)
     run = document(f"run/{listed['id']}")
-    assert run["score"]["returns"] == list(HELD_OUT)
-    assert [found["validation"] for found in run["submissions"]] == [None, None]
-    assert "validation" not in run["hidden"]
+    assert document(f"task/{TASK}")["entries"][0]["runs"][0]["held_out_returns"] == list(HELD_OUT)
+    assert [found["validation_mean"] for found in run["submission_rows"]] == [None, None]
     assert document(f"run/{listed['id']}/submission/1")["feedback"]["summary"]["status"] == "ok"
     assert document(f"run/{listed['id']}/episode/train-1-0")["series"]["steps"] == 7
     hidden = document(f"run/{listed['id']}/episode/held_out-1")
-    assert (hidden["return"], hidden["length"], hidden["seconds"]) == (HELD_OUT[1], None, None)
+    assert (hidden["episode_return"], hidden["length"], hidden["seconds"]) == (HELD_OUT[1], None, None)
     for name in ("suite", f"task/{TASK}", f"run/{listed['id']}/edits", f"run/{listed['id']}/change/1/0"):
         assert document(name)
 

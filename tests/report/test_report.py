@@ -191,7 +191,7 @@ def test_one_part_alone(runs: Path, tmp_path: Path) -> None:
 
     assert [(part["kind"], part["files"]) for part in told["parts"]] == [
         ("figure", ["figures/edits.png"]),
-        ("table", ["tables/edits.md", "tables/edits.csv"]),
+        ("table", ["tables/edits.md", "tables/edits.csv", "tables/edits.tex"]),
     ]
 
 
@@ -204,7 +204,7 @@ def test_the_same_twice(runs: Path, tmp_path: Path) -> None:
     between = {path.name for path in tmp_path.rglob("*.*")}
     report(runs, "-o", tmp_path, "--only", "cost", "--only", "leaderboard")
 
-    assert between == {"README.md", "report.json", "budget.csv", "budget.md", "mine.txt"}
+    assert between == {"README.md", "report.json", "budget.csv", "budget.md", "budget.tex", "mine.txt"}
     assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*.*")) if path.name != "mine.txt"} == first
 
 

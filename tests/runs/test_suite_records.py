@@ -150,7 +150,7 @@ def test_what_a_process_leaves(run: PlannedRun, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("waive", "recorded", "found_there"),
+    ("allow_missing", "recorded", "found_there"),
     [
         ([], "bubblewrap", 1),
         ([], "bubblewrap without seccomp", 0),
@@ -159,10 +159,10 @@ def test_what_a_process_leaves(run: PlannedRun, tmp_path: Path) -> None:
     ],
 )
 def test_a_record_lacks_no_wall_that_was_not_waived(
-    waive: list[str], recorded: str, found_there: int, tmp_path: Path
+    allow_missing: list[str], recorded: str, found_there: int, tmp_path: Path
 ) -> None:
     """A run that was played without a wall belongs to a suite only where the suite waives that wall."""
-    planned = plan(suite(tmp_path, agents=[{"name": "tuner"}], waive=waive))[0]
+    planned = plan(suite(tmp_path, agents=[{"name": "tuner"}], allow_missing=allow_missing))[0]
     lay(tmp_path / "place" / "one", [opened(planned, isolation=recorded)])
 
     assert [only(planned, tmp_path / "place").root].count(tmp_path / "place" / "one") == found_there

@@ -76,11 +76,11 @@ def test_auto_takes_no_level_that_lacks_a_wall() -> None:
 
 def test_walls_are_waived_by_name() -> None:
     """What is waived in a configuration becomes part of the level that is asked for; other names are refused."""
-    asked = decode_run_config({"task": "cartpole", "waive": ["seccomp", "landlock"]}, "here")
+    asked = decode_run_config({"task": "cartpole", "allow_missing": ["seccomp", "landlock"]}, "here")
 
     assert asked.isolation == "auto without landlock and seccomp"
     with pytest.raises(UnknownName, match="landlock, program-sandbox, seccomp"):
-        decode_run_config({"task": "cartpole", "waive": ["namespaces"]}, "here")
+        decode_run_config({"task": "cartpole", "allow_missing": ["namespaces"]}, "here")
 
 
 def played(place: Path, *options: str) -> "subprocess.CompletedProcess[str]":

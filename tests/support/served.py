@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-BEGIN = ("cartpole", "--name", "mine", "--budget", "6", "--validation", "1", "--held-out", "2", "--split", "public")
+BEGIN = ("cartpole", "--label", "mine", "--budget", "6", "--validation", "1", "--held-out", "2", "--split", "public")
 PATIENCE_S = 120.0
 
 

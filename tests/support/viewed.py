@@ -6,6 +6,7 @@ import html
 import http.client
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.paths import RunPaths, film_name
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.viewer.documents.overview import RunIndex, RunPlace
+from evopolicygym.records.rows import RunRow
+from evopolicygym.viewer.documents.documents import Documents
+from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, ViewedRun
 from evopolicygym.viewer.site.serving import ServedViewer
 from whole_runs import config, played
 
@@ -34,6 +37,17 @@ def known(below: Path) -> tuple[RunPlace, RunRecord]:
     record = recorded(below / "known", known_run())
     (place,) = RunIndex([below]).places().values()
     return place, record
+
+
+def viewed(row: RunRow) -> ViewedRun:
+    """Return a finished run of a row as pages show it, its name being that of its directory."""
+    return ViewedRun(RunPlace(row.root.name, row.root, row.root.name), row, None, is_played=False, is_finished=True)
+
+
+def documents(below: Path) -> Callable[[str], Any]:
+    """Return what gives the viewer's documents of the runs at or below a directory, by name."""
+    made = Documents(RunIndex([below]))
+    return lambda name: json.loads(made.document(name))
 
 
 def real_runs(below: Path) -> tuple[RunPaths, RunPaths]:

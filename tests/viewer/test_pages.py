@@ -13,7 +13,9 @@ from diagnosed import FROM_NOTHING, known_run, recorded
 from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.tables import tables_of
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle
@@ -26,7 +28,7 @@ from evopolicygym.viewer.site.document_cache import (
     pairs,
 )
 from evopolicygym.viewer.site.pages import FORM, Pages, clear_pages, write_pages, write_single_file
-from viewed import documents_within, hostile_run, kept_documents, real_runs
+from viewed import documents_within, hostile_run, kept_documents, known, real_runs
 
 pytestmark = pytest.mark.made_up
 
@@ -70,7 +72,7 @@ def file_bytes(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.nightly
 def test_the_documents_are_those_that_view_serves(tmp_path: Path) -> None:
-    """Everything that a page of two real runs asks for is there, word for word as it is served, in either form."""
+    """All that a page of two real runs asks for is there, as it is served without this machine's paths."""
     real_runs(tmp_path / "runs")
     pages = Pages([tmp_path / "runs"], episodes=Episodes.ALL)
     write_pages(tmp_path / "pages", pages)
@@ -80,34 +82,31 @@ def test_the_documents_are_those_that_view_serves(tmp_path: Path) -> None:
 
     assert documents_within(tmp_path / "one.html") == found
     assert str(tmp_path) not in json.dumps(found)
-    assert made == {name: json.loads(library.document(name)) for name in made}
+    local = library.index.without_roots
+    assert made == {name: json.loads(local(library.document(name).decode())) for name in made}
     for run in ids(tmp_path / "runs"):
         own = {name for name in made if name.startswith((f"run/{run}", f"compare/{run}"))}
         contents = found[f"run/{run}/contents"]
         assert set(contents["names"]) == own
         assert contents["problems"] == {}
         assert all((tmp_path / "pages" / address).is_file() for address in contents["names"].values())
-        submissions = made[f"run/{run}"]["submissions"]
-        episodes = sum(episode is not None for one in submissions for episode in one["episodes"])
+        episodes = sum(len(one["episode_rows"]) for one in made[f"run/{run}"]["submission_rows"])
         assert sum("/episode/train-" in name for name in own) == episodes
         assert sum("/episode/held_out-" in name for name in own) > 0
     assert sum(name.startswith("compare/") for name in made) == 1
     assert {"runs", "suite", "audit", "task/cartpole"} <= made.keys()
 
 
-def test_of_which_episodes_the_steps_are_kept() -> None:
+def test_of_which_episodes_the_steps_are_kept(tmp_path: Path) -> None:
     """The selected checkpoint's, held-out first; none; or all that were played."""
-    played, selected = {"return": 1.0}, {"index": 1, "selected": True, "episodes": [{"return": 1.0}]}
-    run = {
-        "selected": 1,
-        "submissions": [{"index": 0, "selected": False, "episodes": [played, None]}, selected],
-        "hidden": {"validation": {"episodes": [played]}, "held_out": {"episodes": [played, played]}},
-    }
-    hidden = ["held_out-1-0", "held_out-1-1", "validation-1-0"]
+    tables = tables_of(look_at_run(known(tmp_path)[1].paths.root))
+    hidden = [f"held_out-3-{case}" for case in range(3)] + [f"validation-3-{case}" for case in range(2)]
+    own = [f"train-3-{position}" for position in range(3)]
+    others = ["train-0-0", "train-0-1", "train-1-0", "train-1-1", "train-4-0", "train-4-1"]
 
-    assert episode_names(run, Episodes.SELECTED) == [*hidden, "train-1-0"]
-    assert episode_names(run, Episodes.ALL) == [*hidden, "train-1-0", "train-0-0"]
-    assert episode_names(run, Episodes.NONE) == []
+    assert episode_names(tables, Episodes.SELECTED) == [*hidden, *own]
+    assert episode_names(tables, Episodes.ALL) == [*hidden, *own, *others]
+    assert episode_names(tables, Episodes.NONE) == []
 
 
 def test_which_runs_are_compared() -> None:

@@ -9,13 +9,10 @@ import pytest
 from evopolicygym.analysis.run_tables import load_runs
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.submission import LoadError, SubmissionStatus
-from evopolicygym.records.checked import look_at_run
-from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.viewer.documents.overview import RunPlace
-from evopolicygym.viewer.documents.run import run_bundle
 from fakes import TIME, charged, held_out, opening, published, submitted, validated
 from shell import Shell
+from viewed import documents
 
 pytestmark = pytest.mark.made_up
 
@@ -65,13 +62,11 @@ def test_a_checkpoint_that_was_reached_before(shell: Shell, tmp_path: Path) -> N
     """The latest of equal checkpoints is selected; where it was first reached, and how many differ, stands beside."""
     recorded(tmp_path / "run", FINISHED).close()
     printed, as_json = shell.printed("show", tmp_path / "run"), shell.json("show", tmp_path / "run")
-    page = run_bundle(
-        RunPlace("run", tmp_path / "run", "run"), look_at_run(tmp_path / "run"), read_run(tmp_path / "run")
-    )
+    page = documents(tmp_path)("run/run")
     (row,) = load_runs(tmp_path / "run").runs
 
     (line,) = (line for line in printed.splitlines() if "submission 3" in line)
     assert re.findall(r"\d+", line.partition("mean")[0]) == ["3", "1", "4", "3", "2"]
     assert (as_json["first_reached_submission"], as_json["candidates"], as_json["distinct_checkpoints"]) == (1, 3, 2)
-    assert (page["selected"], page["first_reached"], page["distinct_checkpoints"]) == (3, 1, 2)
-    assert (row.selected_submission, row.first_reached_submission, row.distinct_checkpoints) == (3, 1, 2)
+    names = ("selected_submission", "first_reached_submission", "distinct_checkpoints")
+    assert [page[name] for name in names] == [row[name] for name in names] == [3, 1, 2]

@@ -103,3 +103,25 @@ def test_a_report_has_the_audit(runs: Path, tmp_path: Path, shell: Shell) -> Non
     assert [[name for name in rows if name in note] for note in notes[:2]] == [["claude_code"], ["command"]]
     assert sorted(one["state"] for one in kept["audit"]["runs"].values()) == ["audited", "audited", "unread"]
     assert sum(name.endswith("/audit") and name.startswith("run/") for name in kept) == 3
+
+
+def test_all_tables_say_what_the_audit_found(runs: Path, tmp_path: Path, shell: Shell) -> None:
+    """Serious findings, and what could not be read, stand under a ranking and a comparison, here and in a report."""
+    shell.printed("report", runs, "-o", tmp_path / "report", "--no-figures", "--no-pages")
+    documents = {
+        "leaderboard": shell.json("leaderboard", runs, "--audit"),
+        "compare": shell.json("compare", "claude_code", "command", runs, "--audit"),
+        "report": json.loads((tmp_path / "report" / "tables" / "leaderboard.json").read_text(encoding="utf-8")),
+    }
+    said = {name: tuple(document["notes"][:2]) for name, document in documents.items()}
+    compared = json.loads((tmp_path / "report" / "tables" / "compare.json").read_text(encoding="utf-8"))
+    names = {compared["first"], compared["second"]}
+
+    assert set(said.values()) == {said["leaderboard"]}
+    assert ["claude_code (1 in 1 of 1 run)" in said["compare"][0], "command (1 of 1 run)" in said["compare"][1]] == [
+        True
+    ] * 2
+    assert [note for note in said["leaderboard"] if any(name in note for name in names)] == [
+        note for note in compared["notes"] if note in said["leaderboard"]
+    ]
+    assert not set(said["leaderboard"]) & set(shell.json("compare", "claude_code", "command", runs)["notes"])

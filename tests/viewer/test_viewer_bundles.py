@@ -6,13 +6,14 @@ import os
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import evopolicygym
 from diagnosed import BUNDLES, closing, known_run, recorded
 from evopolicygym.analysis.ranking.score_table import score_table
-from evopolicygym.analysis.results import result_of
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunClosed, RunOpened
 from evopolicygym.core.places import state_directory
@@ -22,55 +23,68 @@ from evopolicygym.records import atomic
 from evopolicygym.records.checked import CheckedRun, look_at_run, open_run
 from evopolicygym.records.labels import RunLabels, write_labels
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
-from evopolicygym.records.reader import SHARED_MARK, read_run
+from evopolicygym.records.reader import SHARED_MARK
 from evopolicygym.records.trajectories import EpisodeFiles, Step, Trajectory, write_episode
-from evopolicygym.viewer.documents import change, documents, episode, step_columns
+from evopolicygym.viewer.documents import change, step_columns
 from evopolicygym.viewer.documents.change import file_diff
+from evopolicygym.viewer.documents.document import document
 from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
-from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.experiment import experiment_bundle
-from evopolicygym.viewer.documents.overview import RunIndex, overview
+from evopolicygym.viewer.documents.overview import RunIndex, ViewedRun, viewed_run
 from evopolicygym.viewer.documents.reading import below, shown, within
-from evopolicygym.viewer.documents.run import bundle_of, run_bundle
-from evopolicygym.viewer.documents.submission import submission_bundle
+from evopolicygym.viewer.documents.run import bundle_of
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
 from evopolicygym.viewer.site.pages import block, document_script, shell
 from fakes import charged, opening, published, trained
-from viewed import HOSTILE, known, write_film
+from viewed import HOSTILE, documents, known, write_film
 
 pytestmark = pytest.mark.made_up
 
 
 def test_a_run_on_its_time_line(tmp_path: Path) -> None:
     """Each submission stands where its episodes end, with its edit, its worth, and whether it was a new best."""
-    place, record = known(tmp_path)
-    run = run_bundle(place, look_at_run(place.root), record)
-    submissions = run["submissions"]
+    place, _ = known(tmp_path)
+    run, edits = (documents(tmp_path)(f"run/{place.id}{part}") for part in ("", "/edits"))
+    submissions = run["submission_rows"]
 
     assert [one["spent"] for one in submissions] == [2, 4, 5, 8, 10]
-    assert [(one["parent"], one["edit_kind"]) for one in edits_bundle(known(tmp_path / "again")[1])["edits"]] == [
+    assert [(one["parent"], one["edit_kind"]) for one in edits["edits"]] == [
         (-1, "structural"),
         (0, "parametric"),
         (1, "structural"),
         (1, "structural"),
         (0, "revert"),
     ]
-    assert [one["new_best"] for one in submissions] == [True, False, False, True, False]
+    assert [one["is_new_best"] for one in submissions] == [True, False, False, True, False]
     assert [one["best"] for one in submissions] == [2.0, 2.0, 2.0, 6.0, 6.0]
     assert [one["same_as"] for one in submissions] == [None, None, None, None, 0]
-    assert [one["train"] for one in submissions] == [1.5, 0.0, None, 7.0, 3.0]
-    assert (run["selected"], run["score"]["mean"]) == (3, 5.0)
-    assert run["score"]["standard_error"] == pytest.approx(1 / math.sqrt(3))
-    assert run["submissions"][1]["episodes"][1]["failure"] == "error"
+    assert [one["train_mean"] for one in submissions] == [1.5, 0.0, None, 7.0, 3.0]
+    assert (run["selected_submission"], run["score"]) == (3, 5.0)
+    assert run["score_standard_error"] == pytest.approx(1 / math.sqrt(3))
+    assert run["submission_rows"][1]["episode_rows"][1]["failure"] == "error"
 
 
-def test_a_run_in_short(tmp_path: Path) -> None:
-    """A list of runs tells the score and usage; the curve has a point wherever the best grows, and its end."""
+def test_pages_have_the_columns_of_rows(tmp_path: Path) -> None:
+    """What pages have of runs and submissions is what ``load_runs`` has, under the same names."""
     place, _ = known(tmp_path)
-    short = overview(place, look_at_run(place.root))
+    rows, made = evopolicygym.load_runs(tmp_path), documents(tmp_path)
+    page, listed = made(f"run/{place.id}"), made("runs")["runs"][0]
+    row = document(rows.runs[0])
 
-    assert short["curve"] == [[2, 2.0], [8, 6.0], [10, 6.0]]
-    assert (short["score"], short["tokens"], short["cost"], short["returns"]) == (5.0, 1000.0, 0.5, [4.0, 5.0, 6.0])
+    assert {name: page[name] for name in row} == row
+    assert {name: listed[name] for name in row if name in listed} == {name: row[name] for name in row if name in listed}
+    assert listed.keys() - row.keys() == {"id", "place", "group", "ended", "is_played"}
+
+
+def test_a_run_on_its_tasks_page(tmp_path: Path) -> None:
+    """A task's page has a run's returns; its curve has a point wherever the best grows, and its end."""
+    known(tmp_path)
+    (entry,) = documents(tmp_path)("task/toy")["entries"]
+    (run,) = entry["runs"]
+
+    assert run["curve"] == [[2, 2.0], [8, 6.0], [10, 6.0]]
+    assert (run["score"], run["tokens"], run["cost_usd"]) == (5.0, 1000.0, 0.5)
+    assert run["held_out_returns"] == [4.0, 5.0, 6.0]
 
 
 def test_labels_are_listed_when_they_are_given(tmp_path: Path) -> None:
@@ -81,36 +95,35 @@ def test_labels_are_listed_when_they_are_given(tmp_path: Path) -> None:
     write_labels(place.root, RunLabels(HOSTILE[:50], ("a", "b"), "seen"))
     after = [json.loads(made.document("runs"))["runs"][0], json.loads(made.document(f"run/{place.id}"))]
 
-    assert (before["name"], before["tags"], before["note"]) == ("", [], "")
+    assert (before["name"], before["tags"], before["note"]) == (None, None, None)
     assert [(run["name"], run["tags"], run["note"]) for run in after] == [(HOSTILE[:50], ["a", "b"], "seen")] * 2
 
 
 def test_an_experiment_of_two_entries(tmp_path: Path) -> None:
     """Its cells have the leaderboard's means, what is missing against the most repeats, and options that differ."""
     place, _ = known(tmp_path)
-    short = overview(place, replace(look_at_run(place.root), experiment_name="tuning"))
-    other, fewer = short | {"id": "b"}, short | {"id": "c", "entry": "z"}
-    fewer["options"] = short["options"] | {"effort": "high"}
-    result = result_of(look_at_run(place.root))
-    better = replace(result, held_out_returns=(7.0, 8.0, 9.0), seed=1)
-    results = {short["id"]: result, "b": better, "c": replace(result, label="z")}
-    groups = dict.fromkeys(results, "")
-    bundle = experiment_bundle(
-        short["experiment"], [short, other, fewer, short | {"experiment": "another"}], groups, results
-    )
-    leaderboard_cell = score_table([result, better], ()).entries[0].cells[short["task"]]
+    run = viewed_run(place, replace(look_at_run(place.root), experiment_name="tuning"))
 
-    assert (bundle["name"], bundle["repeats"], bundle["budget"]) == ("tuning", 2, 3 * short["budget"])
+    def like(name: str, **changes: Any) -> ViewedRun:
+        return replace(run, place=replace(place, id=name), row=replace(run.row, **changes))
+
+    better = like("b", held_out_returns=(7.0, 8.0, 9.0), seed=1)
+    runs = [run, better, like("c", agent="z", effort="high"), like("d", experiment_id="another")]
+    groups = dict.fromkeys((place.id, "b", "c"), "")
+    bundle = experiment_bundle(run.row.experiment_id or "", runs, groups)
+    leaderboard_cell = score_table([run.row, better.row], ()).entries[0].cells[run.row.task]
+
+    assert (bundle["experiment"], bundle["repeats"], bundle["budget"]) == ("tuning", 2, 3 * run.row.budget)
     assert [(cell["entry"], cell["mean"], cell["missing"], len(cell["runs"])) for cell in bundle["cells"]] == [
-        (short["entry"], 6.5, 0, 2),
+        (run.row.agent, 6.5, 0, 2),
         ("z", 5.0, 1, 1),
     ]
     assert bundle["cells"][0]["standard_error"] == leaderboard_cell.standard_error > 0.0
     assert bundle["options"]["differing"] == {"effort": [("none", 2), ("high", 1)]}
-    assert bundle["options"]["shared"]["budget"] == str(short["budget"])
+    assert bundle["options"]["shared"]["budget"] == str(run.row.budget)
     assert bundle["options"]["shared"]["limits"] == "none"
     with pytest.raises(UsageError):
-        experiment_bundle("", [short | {"experiment": ""}], groups, results)
+        experiment_bundle("", [like("e", experiment_id=None)], groups)
 
 
 @pytest.mark.parametrize("identity", ["e1", "a/b", "../..", "<img src=x>"])
@@ -125,13 +138,13 @@ def test_an_experiment_has_a_page_whatever_its_id(
     atomic.write_text(tmp_path / "runs" / "named" / "experiment.json", json.dumps({"experiment": identity}))
     made = Documents(RunIndex([tmp_path / "runs"]))
     (run,) = json.loads(made.document("runs"))["runs"]
-    before = json.loads(made.document(f"experiment/{run['experiment']}"))
+    before = json.loads(made.document(f"experiment/{run['experiment_id']}"))
     (state_directory() / "e1").mkdir(parents=True)
     (state_directory() / "e1" / SHARED_MARK).touch()
-    after = json.loads(Documents(made.index).document(f"experiment/{run['experiment']}"))
+    after = json.loads(Documents(made.index).document(f"experiment/{run['experiment_id']}"))
 
-    assert (before["name"], len(before["runs"]), before["is_shared"]) == ("named", 1, False)
-    assert json.loads(made.document(f"run/{run['id']}"))["experiment_name"] == "named"
+    assert (before["experiment"], len(before["runs"]), before["is_shared"]) == ("named", 1, False)
+    assert json.loads(made.document(f"run/{run['id']}"))["experiment"] == "named"
     assert after["is_shared"] == (identity == "e1")
 
 
@@ -145,7 +158,7 @@ def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         reads.append(root)
         return open_run(root)
 
-    monkeypatch.setattr(documents, "open_run", read)
+    monkeypatch.setattr("evopolicygym.viewer.documents.documents.open_run", read)
     made = Documents(RunIndex([tmp_path / "runs"]))
     listed = json.loads(made.document("runs"))["runs"]
     groups = json.loads(made.document("suite"))["groups"]
@@ -156,16 +169,16 @@ def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_a_submission_changed(tmp_path: Path) -> None:
     """A diff has the lines that went and came with their numbers, and those around them, of changed files only."""
-    told = submission_bundle(known(tmp_path)[1], 1)
+    told = documents(tmp_path)(f"run/{known(tmp_path)[0].id}/submission/1")
 
     assert [(file["path"], file["kind"]) for file in told["files"]] == [("policy.py", "changed")]
-    assert told["files"][0]["rows"][3:5] == [("-", 4, None, "GAIN = 1"), ("+", None, 4, "GAIN = 2")]
+    assert told["files"][0]["rows"][3:5] == [["-", 4, None, "GAIN = 1"], ["+", None, 4, "GAIN = 2"]]
     assert (told["files"][0]["added"], told["files"][0]["removed"], told["unchanged"]) == (1, 1, 1)
 
 
 def test_the_first_submission_is_all_new(tmp_path: Path) -> None:
     """The first submission's files all came."""
-    told = submission_bundle(known(tmp_path)[1], 0)
+    told = documents(tmp_path)(f"run/{known(tmp_path)[0].id}/submission/0")
 
     assert [(file["path"], file["kind"], file["removed"]) for file in told["files"]] == [
         ("planner.py", "added", 0),
@@ -193,11 +206,11 @@ def test_a_text_of_a_stranger_is_text() -> None:
 
 def test_a_summary_is_text(tmp_path: Path) -> None:
     """Whatever stands in a summary, names included, is shown as text, and its numbers as they are."""
-    _, record = known(tmp_path)
+    place, record = known(tmp_path)
     summary = record.paths.published_feedback(0) / "summary.json"
     summary.parent.mkdir(parents=True, exist_ok=True)
     summary.write_text(json.dumps({"a\u202e": ["\x07", 1.5, None, {"__proto__": HOSTILE}]}))
-    told = submission_bundle(record, 0)["feedback"]["summary"]
+    told = documents(tmp_path)(f"run/{place.id}/submission/0")["feedback"]["summary"]
 
     assert told == {"a\\u202e": ["\\x07", 1.5, None, {"__proto__": shown(HOSTILE)}]}
 
@@ -229,7 +242,7 @@ def test_no_name_leads_out_of_a_run(tmp_path: Path) -> None:
     assert bundle_of(record, "linked") is None
     assert within(place.root, "checkpoints", "..", "..", "secret") is None
     assert below(place.root, record.paths.feedback / "policy.py") is None
-    assert "SECRET" not in json.dumps([submission_bundle(record, index) for index in range(5)])
+    assert "SECRET" not in json.dumps([documents(place.root)(f"run/known/submission/{index}") for index in range(5)])
 
 
 def test_a_run_that_is_a_link_is_not_shown(tmp_path: Path) -> None:
@@ -268,7 +281,7 @@ def test_what_is_no_number_is_a_gap(tmp_path: Path) -> None:
     write_episode(
         record.paths.train_episode(0, 0), EpisodeFiles(steps, b"", b"", None, ("gain",)), Recording.TRAJECTORY
     )
-    series = json.loads(json.dumps(episode.episode_bundle(record, "train-0-0"), allow_nan=False))["series"]
+    series = documents(tmp_path)("run/run/episode/train-0-0")["series"]
 
     assert series["rewards"] == [0.0, None, None, None]
     assert series["returns"] == [0.0, None, None, None]
@@ -291,17 +304,17 @@ def test_values_of_any_space_become_columns() -> None:
 def test_an_episode_that_is_not_there(name: str, tmp_path: Path) -> None:
     """A name that is no episode's is refused with what would work or what there is."""
     with pytest.raises(UsageError):
-        episode.episode_bundle(known(tmp_path)[1], name)
+        documents(tmp_path)(f"run/{known(tmp_path)[0].id}/episode/{name}")
 
 
 def test_hidden_episodes_of_every_candidate(tmp_path: Path) -> None:
     """A submission that was not selected has its validation episodes, and the returns that post-hoc gave it."""
-    _, record = known(tmp_path)
+    place, record = known(tmp_path)
     write_post_hoc(record.paths, {"a": PostHoc((7.0, 8.0, 9.0), {})})
-    hidden = submission_bundle(record, 0)["hidden"]
+    hidden = documents(tmp_path)(f"run/{place.id}/submission/0")["hidden"]
 
-    assert [row["return"] for row in hidden["validation"]] == [1.0, 3.0]
-    assert [row["return"] for row in hidden["post_hoc"]] == [7.0, 8.0, 9.0]
+    assert [row["episode_return"] for row in hidden["validation"]] == [1.0, 3.0]
+    assert [row["episode_return"] for row in hidden["post_hoc"]] == [7.0, 8.0, 9.0]
 
 
 def test_a_transcript_knows_its_submissions(tmp_path: Path) -> None:
@@ -442,10 +455,10 @@ def test_live_records_are_read(tmp_path: Path) -> None:
     lines = record.paths.journal.read_bytes().splitlines(keepends=True)
     record.paths.journal.write_bytes(b"".join(lines[:7]))
     record.paths.document.unlink()
-    told = run_bundle(place, look_at_run(place.root), read_run(place.root))
+    page, listed = (documents(tmp_path)(name) for name in (f"run/{place.id}", "runs"))
 
-    assert (told["stage"], told["score"], len(told["submissions"])) == ("open", None, 2)
-    assert overview(place, look_at_run(place.root))["stage"] == "open"
+    assert (page["stage"], page["score"], len(page["submission_rows"])) == ("open", None, 2)
+    assert listed["runs"][0]["stage"] == "open"
     assert replace(place, shown="x").stamp() == place.stamp()
 
 

@@ -81,14 +81,15 @@ def test_messages_have_their_tokens_and_cost(tmp_path: Path) -> None:
     write_requests(record, [(1, 100, 10, 0.5), (2, 200, 20, 0.75)])
 
     assert by_time == [
-        {"input": 100, "output": 10, "cost": 0.5, "cost_is_lower_bound": False},
-        {"input": 500, "output": 50, "cost": 0.25, "cost_is_lower_bound": True},
+        {"requests": 1, "input_tokens": 100, "output_tokens": 10, "cost_usd": 0.5, "cost_is_lower_bound": False},
+        {"requests": 2, "input_tokens": 500, "output_tokens": 50, "cost_usd": 0.25, "cost_is_lower_bound": True},
         None,
     ]
     assert transcript_entries(place)[0]["usage"] == {
-        "input": 200,
-        "output": 20,
-        "cost": 0.75,
+        "requests": 1,
+        "input_tokens": 200,
+        "output_tokens": 20,
+        "cost_usd": 0.75,
         "cost_is_lower_bound": False,
     }
 

@@ -106,7 +106,7 @@ def test_a_report_keeps_the_leaderboards_that_were_asked_for(runs: Path, tmp_pat
 def test_repeats_are_runs_of_one_group(runs: Path) -> None:
     """Pages of the task and of the experiment keep runs of other budgets apart, with the leaderboard's numbers."""
     listed, task, suite = served(runs, "runs", "task/toy", "suite")
-    (experiment,) = served(runs, f"experiment/{listed['runs'][0]['experiment']}")
+    (experiment,) = served(runs, f"experiment/{listed['runs'][0]['experiment_id']}")
     groups = {run["place"]: run["group"] for run in listed["runs"]}
     cells = {(one["entry"], one["group"]): (one["mean"], one["standard_error"]) for one in experiment["cells"]}
 
@@ -191,7 +191,7 @@ def test_how_a_run_ended_is_said(case: str, tmp_path: Path) -> None:
         (run,) = asked(viewer, "/data/runs.json").document["runs"]
         page = asked(viewer, f"/data/run/{run['id']}.json").document
 
-    assert (run["ended"]["by"], run["ended"]["unspent"], run["ended"]["why"]) == (by, unspent, why)
+    assert (run["ended_by"], run["budget"] - run["spent"], run["ended"]["why"]) == (by, unspent, why)
     assert page["ended"] == run["ended"]
 
 

@@ -66,7 +66,7 @@ def test_hostile_runs_share_a_list(viewer: ServedViewer) -> None:
     """The list, the leaderboard, the pages of tasks and comparisons are made, whatever lies among the runs."""
     listed = asked(viewer, "/data/runs.json").document
     huge, *others = [run["id"] for run in listed["runs"]][:3]
-    tasks = [f"/data/task/{task['name']}.json" for task in listed["tasks"]]
+    tasks = [f"/data/task/{task['task']}.json" for task in listed["tasks"]]
     compared = [f"/data/compare/{first}/{second}.json" for first, second in (others, (huge, others[0]))]
     answers = [asked(viewer, path) for path in ("/data/suite.json", *tasks, *compared)]
 

@@ -1,20 +1,20 @@
 """The viewer's pages leave their reader in peace, hide nothing, and fit where they are read: on a phone, on paper."""
 
-import json
 import os
 import shutil
 import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from browsers import Met, met
-from diagnosed import known_run, recorded
+from diagnosed import closing, known_run, recorded
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.event import AgentEnded, AgentStarted, EpisodePlayed, Event, RunOpened
+from evopolicygym.core.event import AgentEnded, AgentStarted, EpisodePlayed, Event, RunClosed, RunOpened
 from evopolicygym.records import atomic
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 LONG = "a-name-that-goes-on-" * 12
+VALIDATION = {"a": [1.0, 3.0], "b": [0.0, 2.0], "d": [5.0, 7.0]}
 
 
 def write_run(place: Path, name: str = "tuner", seed: int = 0, events: Sequence[Event] = ()) -> RunRecord:
@@ -39,15 +40,12 @@ def write_run(place: Path, name: str = "tuner", seed: int = 0, events: Sequence[
     return recorded(place, [replace(opened, agent=AgentConfig("command", name), seed=seed), *others])
 
 
-def write_summaries(runs: Path, count: int) -> None:
-    """Write runs of which nothing but run.json is there, each with another score."""
-    document = json.loads(write_run(runs.parent / "whole").paths.document.read_text())
+def write_runs(runs: Path, count: int) -> None:
+    """Write runs with different scores."""
+    beginning = list(takewhile(lambda event: not isinstance(event, RunClosed), known_run()))
     for number in range(count):
-        returns = [float(number), float(number) + 1]
-        own = document | {"seed": number, "run_id": f"run-{number}"}
-        own["outcome"] = document["outcome"] | {"held_out_returns": returns, "score": number + 0.5}
-        (runs / f"run-{number}").mkdir(parents=True)
-        (runs / f"run-{number}" / "run.json").write_text(json.dumps(own))
+        events = closing(beginning, VALIDATION, [number, number + 0.5, number + 1])
+        write_run(runs / f"run-{number}", seed=number, events=events)
 
 
 def run_ids(viewer: ServedViewer) -> dict[str, str]:
@@ -69,7 +67,7 @@ def wide(found: Met) -> int:
 
 def test_all_rows_are_sorted(chromium: "Browser", tmp_path: Path) -> None:
     """Of more runs than are shown the best of all come first, not the best of the latest."""
-    write_summaries(tmp_path / "runs", 230)
+    write_runs(tmp_path / "runs", 230)
     with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
         found.open("#/", "[aria-label=Runs] td")
         scores = sorted_by(found, "score ± s.e.")
@@ -172,17 +170,6 @@ def test_why_an_agent_ended_without_a_submission(chromium: "Browser", tmp_path: 
         assert not found.page.is_visible(".split")
 
 
-def test_a_run_that_is_a_document_alone(chromium: "Browser", tmp_path: Path) -> None:
-    """Of a run.json without a journal the page shows the submissions, the score, and what is not there."""
-    write_summaries(tmp_path / "runs", 1)
-    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
-        found.open(f"#/run/{run_ids(viewer)['run-0']}", ".submissions li")
-
-        assert found.page.locator("svg .submission").count() == 5
-        assert found.page.inner_text(".score .big") == "0.50"
-        assert "only run.json" in found.page.inner_text(".tabbody")
-
-
 def test_static_pages_link_what_they_hold(chromium: "Browser", tmp_path: Path) -> None:
     """Where the steps of episodes were left out, no link leads to them; submissions and sources are there."""
     write_run(tmp_path / "runs" / "known")
@@ -216,7 +203,7 @@ def test_keys_in_tabs_and_diffs(chromium: "Browser", tmp_path: Path) -> None:
 
 def test_back_leads_to_what_was_left(chromium: "Browser", tmp_path: Path) -> None:
     """Back from a run, the list is sorted and scrolled as it was."""
-    write_summaries(tmp_path / "runs", 60)
+    write_runs(tmp_path / "runs", 60)
     with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
         page = found.page
         found.open("#/", ".board table")

@@ -6,9 +6,8 @@ The worth of a submission is its mean over the hidden validation cases; a mean t
 from dataclasses import dataclass
 
 from evopolicygym.analysis.published.score_tables import paper
-from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState, SubmissionState
-from evopolicygym.core.score import Estimate, best_so_far, estimate, normalised
+from evopolicygym.core.score import Estimate, best_so_far, normalised
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.specs.measured_anchors import with_anchors
@@ -105,5 +104,4 @@ def validation_of(state: RunState, submission: SubmissionState) -> Estimate | No
     """Return a candidate's validation; None if it is not a candidate or has not played all its cases."""
     if submission.status is not SubmissionStatus.OK:
         return None
-    rollout = state.rollout(Split.VALIDATION, submission.charged.checkpoint)
-    return None if rollout.missing else estimate(rollout.returns)
+    return state.validation(submission.charged.checkpoint)

@@ -127,7 +127,6 @@ def _parameter(option: Option, *, in_suite: bool) -> Parameter:
     kind = _value_type(option)
     info = typer.Option(
         option.flag,
-        *option.other_flags,
         help=(option.suite_help if in_suite else "") or option.help,
         metavar=option.metavar,
         min=option.minimum,

@@ -60,8 +60,6 @@ class Option:
     spelling: Spelling = Spelling.VALUE
     flag_name: str = ""
     """The flag's name, if it differs from the option's."""
-    other_flags: tuple[str, ...] = ()
-    """Aliases of the flag."""
     key_name: str = ""
     """The key in a TOML file, if it differs from the option's name."""
     in_suites: bool = True
@@ -304,12 +302,12 @@ class PlaceOptions(TypedDict, total=False):
     isolation: Annotated[str, Option(AUTO,
         "The policies' sandbox: auto (the strongest that works here), bubblewrap, process or none.",
         details="the policies' sandbox: `auto` (the strongest that works here), `bubblewrap`, `process` or `none`")]
-    waive: Annotated[Sequence[str], Option([],
+    allow_missing: Annotated[Sequence[str], Option([],
         "Play without this sandbox feature if the machine lacks it: seccomp, landlock or program-sandbox. The run is "
         "marked.",
         details="plays without this sandbox feature if the machine lacks it: `seccomp`, `landlock` or "
         "`program-sandbox`; the run is marked ([levels](security.md#levels)); may be given several times",
-        metavar="FEATURE", spelling=Spelling.SEVERAL, flag_name="allow_missing", other_flags=("--waive",))]
+        metavar="FEATURE", spelling=Spelling.SEVERAL)]
     executor: Annotated[str, Option(LOCAL,
         "Where episodes play: local, ray, or package.module:Class. Results don't depend on it.",
         details="where episodes play: `local`, `ray` ([many machines](../use/cluster.md)) or "

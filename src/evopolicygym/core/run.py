@@ -72,6 +72,16 @@ class SubmissionState:
         return tuple(episode.episode_return for episode in self.episodes if episode)
 
     @property
+    def train(self) -> Estimate | None:
+        """The mean return of the episodes played so far; None before the first."""
+        return estimate(returns) if (returns := self.returns) else None
+
+    @property
+    def train_mean(self) -> float | None:
+        """The same without its standard error."""
+        return train.mean if (train := self.train) else None
+
+    @property
     def failed(self) -> int:
         """The number of episodes played so far in which the policy failed."""
         return sum(episode is not None and episode.failure is not None for episode in self.episodes)
@@ -305,12 +315,21 @@ class RunState:
         """Return whether a submission with this checkpoint can be selected."""
         return checkpoint in _first_candidates(self.submissions)
 
+    def is_selected(self, submission: SubmissionState) -> bool:
+        """Return whether a submission is the one that was selected."""
+        return self.selected is not None and self.selected.submit_index == submission.index
+
+    def validation(self, checkpoint: str) -> Estimate | None:
+        """Return a checkpoint's validation mean; None before all its cases are played."""
+        rollout = self.rollout(Split.VALIDATION, checkpoint)
+        return None if rollout.missing else estimate(rollout.returns)
+
     def choice(self) -> Candidate | None:
         """Return the candidate that validation selects; None if there are no candidates."""
         return select(
-            Candidate(candidate.index, estimate(rollout.returns).mean)
+            Candidate(candidate.index, validation.mean)
             for candidate in self.candidates
-            if not (rollout := self.rollout(Split.VALIDATION, candidate.charged.checkpoint)).missing
+            if (validation := self.validation(candidate.charged.checkpoint))
         )
 
     def held_out(self) -> Estimate | None:

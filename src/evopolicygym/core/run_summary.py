@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from evopolicygym.core.agent import AgentConfig, AgentEnd, PriceSnapshot, TokenCounts, limit_reached
+from evopolicygym.core.agent import AgentConfig, AgentEnd, PriceSnapshot, TokenCounts, limit_reached, used_of
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import RELEASE_MARK, CloseReason, RunStatus, StopReason
 from evopolicygym.core.run import Stage
@@ -302,12 +302,20 @@ class RunSummary:
                 return ""
             case CloseReason.ALLOWANCE_SPENT:
                 options = self.agent.allowance.options
-                named = limit_reached(last.message) if last else ""
-                return named or (options[0] if len(options) == 1 else "limit")
+                return limit_reached(self.limit_message) or (options[0] if len(options) == 1 else "limit")
             case CloseReason.AGENT_ENDED:
                 return ENDED_BY_TURN.get(last.end, "agent") if last else "agent"
             case reason:
                 return ENDED_BY[reason]
+
+    @property
+    def limit_message(self) -> str:
+        """Which limit of the agent was reached, in words, as its last turn or else its usage says; may be empty."""
+        turns = self.timing.agent_turns
+        if turns and turns[-1].end == AgentEnd.ALLOWANCE_SPENT and turns[-1].message:
+            return turns[-1].message
+        usage = {name: amount or 0.0 for name, amount in self.usage.amounts.items()} if self.usage else {}
+        return self.agent.allowance.spent(used_of(usage, sum(turn.seconds for turn in turns), len(turns)))
 
     @property
     def is_early(self) -> bool:

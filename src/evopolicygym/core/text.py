@@ -121,14 +121,18 @@ FEWEST, MOST = 2, 6
 """Bounds on decimals."""
 OF_ERROR, OF_VALUE = 2, 4
 """Significant digits of a standard error, and of a number without a standard error."""
+WHOLE_ERROR, WHOLE_VALUE = 100, 10_000
+"""A standard error, and a number without one, from which on there are no decimals."""
 
 
 def decimals(value: float, standard_error: float | None = None) -> int:
-    """Return the decimals to show: 4 for 0.9871, 5 for 0.98713 ± 0.00021, 2 for -98.22 ± 3.84."""
+    """Return the decimals to show: 4 for 0.9871, 5 for 0.98713 ± 0.00021, 2 for -98.22 ± 3.84, 0 for 1,596 ± 372."""
     known = standard_error is not None and math.isfinite(standard_error) and standard_error > 0
-    size, digits = (standard_error, OF_ERROR) if known else (abs(value), OF_VALUE)
+    size, digits, whole = (standard_error, OF_ERROR, WHOLE_ERROR) if known else (abs(value), OF_VALUE, WHOLE_VALUE)
     if not size or not math.isfinite(size):
         return FEWEST
+    if size >= whole:
+        return 0
     return min(max(digits - 1 - math.floor(math.log10(size)), FEWEST), MOST)
 
 

@@ -41,7 +41,7 @@ from evopolicygym.core.run_summary import (
     Timing,
     UsageSummary,
 )
-from evopolicygym.core.score import estimate, mean
+from evopolicygym.core.score import mean
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.text import printable, printable_lines
 from evopolicygym.records.journal import check_schema
@@ -319,15 +319,15 @@ def _turns(record: RunRecord) -> list[tuple[AgentStarted, AgentEnded]]:
 
 def _submission(state: RunState, index: int) -> SubmissionSummary:
     submission = state.submissions[index]
-    validation = state.rollout(Split.VALIDATION, submission.charged.checkpoint)
+    validation = state.validation(submission.charged.checkpoint)
     return SubmissionSummary(
         submit_index=index,
         status=submission.status,
         checkpoint=submission.charged.checkpoint,
         n_episodes=len(submission.episodes),
         failed_episodes=submission.failed,
-        train_mean=estimate(submission.returns).mean if submission.returns else None,
-        validation_mean=None if validation.missing else estimate(validation.returns).mean,
+        train_mean=submission.train_mean,
+        validation_mean=validation.mean if validation else None,
     )
 
 

@@ -15,7 +15,6 @@ from evopolicygym.core.png import png
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.run_summary import RunSummary, UsageSummary
-from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.spaces import Box, Dict, RecordedSpace, Text, Tuple, UnknownSpace, recorded_space
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import printable, well_formed
@@ -211,14 +210,13 @@ def submission_rows(record: RunRecord) -> list[SubmissionRow]:
 
 def _submission(record: RunRecord, submission: SubmissionState) -> SubmissionRow:
     state, published = record.state, submission.published
-    train = estimate(submission.returns) if submission.returns else None
-    validation = _validation(state, submission.charged.checkpoint)
+    train, validation = submission.train, state.validation(submission.charged.checkpoint)
     return SubmissionRow(
         run_id=state.opened.run_id,
         submission=submission.index,
         status=submission.status.value,
         checkpoint=submission.charged.checkpoint,
-        is_selected=state.selected is not None and state.selected.submit_index == submission.index,
+        is_selected=state.is_selected(submission),
         episodes=len(submission.episodes),
         played=len(submission.returns),
         failed_episodes=submission.failed,
@@ -232,11 +230,6 @@ def _submission(record: RunRecord, submission: SubmissionState) -> SubmissionRow
         published_at=_time(published.time) if published else None,
         seconds=published.wall_time_s if published else None,
     )
-
-
-def _validation(state: RunState, checkpoint: str) -> Estimate | None:
-    rollout = state.rollout(Split.VALIDATION, checkpoint)
-    return None if rollout.missing else estimate(rollout.returns)
 
 
 def episode_rows(record: RunRecord) -> Iterator[EpisodeRow]:

@@ -1,7 +1,8 @@
 """The tables of a report: the leaderboard, its tasks, a comparison and each diagnostic, written as files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from evopolicygym.analysis.conduct.audit_run import conduct_notes, conduct_table
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, table_over_runs
@@ -9,8 +10,9 @@ from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.headroom.headroom import headroom
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.aggregates import aggregates_document, aggregates_table
-from evopolicygym.analysis.ranking.leaderboard import leaderboard
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
+from evopolicygym.analysis.ranking.score_table import Entry, ScoreTable
 from evopolicygym.analysis.tables.contents import (
     leaderboard_document,
     overall_table,
@@ -23,7 +25,7 @@ from evopolicygym.analysis.tables.contents import (
 )
 from evopolicygym.analysis.tables.published import figures_in_long, figures_table
 from evopolicygym.analysis.tables.studies import headroom_document, headroom_table
-from evopolicygym.analysis.tables.table import format_tables, with_left_out
+from evopolicygym.analysis.tables.table import Table, format_tables, with_left_out
 from evopolicygym.core.strict_json import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
@@ -42,19 +44,23 @@ class ReportTable:
     """Returns texts by suffix, the one shown in the index first; empty if the table has no rows."""
 
 
+def _texts(
+    tables: Sequence[Table], as_csv: Sequence[Table] = (), document: Mapping[str, Any] | None = None
+) -> Mapping[str, str]:
+    """Return the texts of tables by suffix: as CSV those of ``as_csv``, where given; a ``document`` as JSON."""
+    of_suffix = {"csv": as_csv or tables}
+    texts = {suffix: format_tables(of_suffix.get(suffix, tables), form) for suffix, form in TABLE_FORMATS.items()}
+    return texts if document is None else texts | {"json": dumps(document, indent=2) + "\n"}
+
+
 def _leaderboard(findings: Findings) -> Mapping[str, str]:
     board = findings.board
     if board is None:
         return {}
     problems = [{"run": str(problem.root), "reason": problem.reason} for problem in findings.problems]
-    board = replace(board, notes=(*conduct_notes(board, findings.conduct), *board.notes))
+    board = replace(board, notes=(*conduct_notes(board.entries, findings.conduct), *board.notes))
     tables = with_left_out(standings_tables(board), _left_out(findings))
-    return {
-        "md": format_tables(tables, "markdown"),
-        "csv": format_tables([standings_table(board)], "csv"),
-        "tex": format_tables(tables, "latex"),
-        "json": dumps(leaderboard_document(board, problems), indent=2) + "\n",
-    }
+    return _texts(tables, [standings_table(board)], leaderboard_document(board, problems))
 
 
 def _left_out(findings: Findings) -> list[tuple[str, str]]:
@@ -64,19 +70,15 @@ def _left_out(findings: Findings) -> list[tuple[str, str]]:
 def _conduct(findings: Findings) -> Mapping[str, str]:
     if findings.board is None or not findings.conduct:
         return {}
-    notes = conduct_notes(findings.board, findings.conduct)
+    notes = conduct_notes(findings.board.entries, findings.conduct)
     table = replace(conduct_table(findings.board, findings.conduct), notes=tuple(notes))
-    return {suffix: format_tables([table], form) for suffix, form in TABLE_FORMATS.items()}
+    return _texts([table])
 
 
 def _aggregates(findings: Findings) -> Mapping[str, str]:
     if not findings.aggregates.entries:
         return {}
-    table = aggregates_table(findings.aggregates)
-    return {
-        **{suffix: format_tables([table], form) for suffix, form in TABLE_FORMATS.items()},
-        "json": dumps(aggregates_document(findings.aggregates), indent=2) + "\n",
-    }
+    return _texts([aggregates_table(findings.aggregates)], document=aggregates_document(findings.aggregates))
 
 
 def _tasks(findings: Findings) -> Mapping[str, str]:
@@ -85,52 +87,46 @@ def _tasks(findings: Findings) -> Mapping[str, str]:
         return {}
     tables = task_tables(board)
     with_notes = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *board.notes))]
-    with_notes = with_left_out(with_notes, _left_out(findings))
-    return {
-        "md": format_tables(with_notes, "markdown"),
-        "csv": format_tables([task_scores_table(board)], "csv"),
-        "tex": format_tables(with_notes, "latex"),
-    }
+    return _texts(with_left_out(with_notes, _left_out(findings)), [task_scores_table(board)])
 
 
 def _compare(findings: Findings) -> Mapping[str, str]:
     pair = _best_two(findings)
     if pair is None:
         return {}
-    tables = [pairing_table(pair), overall_table(pair)]
-    return {
-        "md": format_tables(tables, "markdown"),
-        "csv": format_tables(tables[:1], "csv"),
-        "tex": format_tables(tables, "latex"),
-        "json": dumps(pairing_document(pair), indent=2) + "\n",
-    }
+    pair = replace(pair, of_table=(*conduct_notes((pair.first, pair.second), findings.conduct), *pair.of_table))
+    table = pairing_table(pair)
+    return _texts([table, overall_table(pair)], [table], pairing_document(pair))
 
 
 def _best_two(findings: Findings) -> Pairing | None:
-    """Return the comparison of the two best played entries, or of the best played and the best shipped one."""
+    """Return the comparison of the two best played entries, on all tasks of both, also those of no shipped table.
+
+    With one played entry, that with the best shipped one.
+    """
     if findings.table is None or findings.board is None:
         return None
-    alone = _best_two_played(findings)
-    if alone is not None:
-        return alone
-    agents = [standing.entry for standing in findings.board.standings if standing.entry.kind != ANCHOR]
-    played = [agent for agent in agents if not agent.is_shipped]
-    pair = [*played, *(agent for agent in agents if agent.is_shipped)][:2]
-    if len(pair) < 2 or not played or pair[0].cells.keys().isdisjoint(pair[1].cells):  # noqa: PLR2004 - a pair
-        return None
-    return pairing(findings.table, pair[0].label, pair[1].label)
+    if findings.played is not None:
+        board = findings.board if findings.played is findings.table else leaderboard(findings.played)
+        played = _ranked(board, is_shipped=False)[:2]
+        if pair := _pairing(findings.played, played):
+            return pair
+    best = [*_ranked(findings.board, is_shipped=False), *_ranked(findings.board, is_shipped=True)]
+    return _pairing(findings.table, best[:2])
 
 
-def _best_two_played(findings: Findings) -> Pairing | None:
-    """Return the comparison of the two best played entries, on all tasks of both, also those of no shipped table."""
-    if findings.played is None or findings.board is None:
-        return None
-    board = findings.board if findings.played is findings.table else leaderboard(findings.played)
-    agents = [standing.entry for standing in board.standings if standing.entry.kind != ANCHOR]
-    played = [agent for agent in agents if not agent.is_shipped][:2]
-    if len(played) < 2 or played[0].cells.keys().isdisjoint(played[1].cells):  # noqa: PLR2004 - a pair
-        return None
-    return pairing(findings.played, played[0].label, played[1].label)
+def _ranked(board: Leaderboard, *, is_shipped: bool) -> list[Entry]:
+    """Return the entries that are played, or shipped, the best first; anchors are neither."""
+    entries = [standing.entry for standing in board.standings if standing.entry.kind != ANCHOR]
+    return [entry for entry in entries if entry.is_shipped == is_shipped]
+
+
+def _pairing(table: ScoreTable, entries: Sequence[Entry]) -> Pairing | None:
+    """Return the comparison of two entries; None unless there are two that share a task, the first of them played."""
+    match entries:
+        case [first, second] if not (first.is_shipped or first.cells.keys().isdisjoint(second.cells)):
+            return pairing(table, first.label, second.label)
+    return None
 
 
 def _headroom(findings: Findings) -> Mapping[str, str]:
@@ -139,32 +135,20 @@ def _headroom(findings: Findings) -> Mapping[str, str]:
     result = headroom(findings.table, findings.around)
     if not any(task.left or task.verdict.is_known for task in result.tasks):
         return {}
-    table = headroom_table(result)
-    return {
-        "md": format_tables([table], "markdown"),
-        "csv": format_tables([table], "csv"),
-        "json": dumps(headroom_document(result), indent=2) + "\n",
-    }
+    return _texts([headroom_table(result)], document=headroom_document(result))
 
 
 def _published(findings: Findings) -> Mapping[str, str]:
     figures = [figure for figure in findings.around.figures if figure.tasks]
-    tables = [figures_table(figure) for figure in figures]
-    if not tables:
+    if not figures:
         return {}
-    return {
-        "md": format_tables(tables, "markdown"),
-        "csv": format_tables([figures_in_long(figure) for figure in figures], "csv"),
-    }
+    return _texts([figures_table(figure) for figure in figures], [figures_in_long(figure) for figure in figures])
 
 
 def _diagnostic(name: str) -> Writer:
     def write(findings: Findings) -> Mapping[str, str]:
         runs = [(run.group, measured) for run, measured in findings.measured(name)]
-        if not runs:
-            return {}
-        table = table_over_runs(name, DIAGNOSTICS.load(name), runs)
-        return {"md": format_tables([table], "markdown"), "csv": format_tables([table], "csv")}
+        return _texts([table_over_runs(name, DIAGNOSTICS.load(name), runs)]) if runs else {}
 
     return write
 

@@ -197,7 +197,7 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
         seed=seed,
         workers=options["workers"],
         runs=Path(options["runs"]),
-        isolation=str(Isolation(options["isolation"], waivable(options["waive"]))),
+        isolation=str(Isolation(options["isolation"], waivable(options["allow_missing"]))),
         executor=options["executor"],
         executor_address=options["address"],
         track=options["track"],

@@ -100,7 +100,7 @@ def resolve_isolation(asked: str) -> Isolation:
 def parse_features(features: Collection[str]) -> frozenset[SandboxFeature]:
     """Return the features of these names; raise ``UnknownName`` for an unknown one."""
     if unknown := sorted(set(features) - set(SandboxFeature)):
-        raise UnknownName("wall to waive", unknown[0], list(SandboxFeature))
+        raise UnknownName("feature", unknown[0], list(SandboxFeature))
     return frozenset(map(SandboxFeature, features))
 
 

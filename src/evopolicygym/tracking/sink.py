@@ -77,12 +77,12 @@ def submission_point(state: RunState, submission: SubmissionState, *, is_now: bo
     ``is_now`` adds the agent's usage, which is known for the latest submission only.
     """
     earlier = state.submissions[: submission.index + 1]
-    best = best_so_far(estimate(item.returns).mean if item.returns else None for item in earlier)[-1]
+    best = best_so_far(item.train_mean for item in earlier)[-1]
     used = state.used
     return _point(
         _spent(state, submission),
         submission=submission.index,
-        mean_return=estimate(submission.returns).mean if submission.returns else None,
+        mean_return=submission.train_mean,
         best_so_far=best,
         tokens=used.tokens if is_now and used.tokens else None,
         cost=used.cost if is_now and used.cost else None,

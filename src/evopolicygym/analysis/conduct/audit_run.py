@@ -341,19 +341,17 @@ def serious_column(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]
     return Table("", columns, tuple(rows))
 
 
-def conduct_notes(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> list[str]:
-    """Return notes for a ranking: which entries have serious findings, and of which runs nothing could be read."""
+def conduct_notes(entries: Iterable[Entry], found: Mapping[Path, tuple[str, Conduct]]) -> list[str]:
+    """Return notes for a table: which entries have serious findings, and of which runs nothing could be read."""
     serious, unread = list[str](), list[str]()
-    for standing in board.standings:
-        conducts = _conducts(standing.entry, found)
+    for entry in entries:
+        conducts = _conducts(entry, found)
         counts = [count for conduct in conducts if (count := conduct.counts[Grade.SERIOUS])]
         missing = sum(not conduct.is_audited for conduct in conducts)
         if counts:
-            serious.append(
-                f"{standing.entry.shown} ({sum(counts)} in {len(counts)} of {counted(len(conducts), 'run')})"
-            )
+            serious.append(f"{entry.shown} ({sum(counts)} in {len(counts)} of {counted(len(conducts), 'run')})")
         if missing:
-            unread.append(f"{standing.entry.shown} ({missing} of {counted(len(conducts), 'run')})")
+            unread.append(f"{entry.shown} ({missing} of {counted(len(conducts), 'run')})")
     return [
         *([f"Serious findings in what agents did: {'; '.join(serious)}."] if serious else []),
         *([f"Could not be audited, as no conversation could be read: {'; '.join(unread)}."] if unread else []),

@@ -73,7 +73,7 @@ def _spending(state: RunState, submission: SubmissionState, seen: set[int]) -> S
         new_cases=len(distinct - seen),
         known_cases=len(distinct & seen),
         repeats=len(cases) - len(distinct),
-        is_selected=state.selected is not None and state.selected.submit_index == submission.index,
+        is_selected=state.is_selected(submission),
     )
 
 

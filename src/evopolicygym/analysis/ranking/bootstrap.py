@@ -328,6 +328,18 @@ def rate_interval(rate: float, variance: float, freedom: float, cases: int) -> I
     return share_interval(rate, rate * (1 - rate) / variance * (_NORMAL / t_quantile(freedom)) ** 2)
 
 
+def mean_rate_interval(rates: Sequence[float], intervals: Sequence[Interval]) -> Interval:
+    """Return the interval of a mean of independent rates, given the interval of each.
+
+    It is Zou and Donner's (2008): to either side it reaches the root of the sum of squares of how far the rates' own
+    intervals reach, so that it has a width even where every rate is 0 or 1.
+    """
+    count, value = len(rates), math.fsum(rates) / len(rates)
+    down = math.hypot(*(rate - own.low for rate, own in zip(rates, intervals, strict=True))) / count
+    up = math.hypot(*(own.high - rate for rate, own in zip(rates, intervals, strict=True))) / count
+    return Interval(value - down, value + up)
+
+
 def beta_quantile(level: float, first: float, second: float) -> float:
     """Return the quantile of the beta distribution with two positive parameters."""
     steps = np.linspace(0.0, 1.0, 4_001)[1:-1]

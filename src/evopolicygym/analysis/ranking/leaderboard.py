@@ -21,6 +21,7 @@ from evopolicygym.analysis.ranking.bootstrap import (
     bootstrap_interval,
     interval_coverage,
     joint_freedom,
+    mean_rate_interval,
 )
 from evopolicygym.analysis.ranking.decision import (
     LEVEL,
@@ -111,9 +112,24 @@ class Standing:
     @property
     def success_rate(self) -> float | None:
         """Mean over its tasks with success rates, 0 on a task without a score; None if any rate is unknown."""
-        known = {name: score.cell for name, score in self.tasks.items() if name in self.success_tasks}
-        rates = [cell.success_rate if cell.has_score else 0.0 for cell in known.values()]
+        rates = [cell.success_rate if cell.has_score else 0.0 for cell in self._success_cells]
         return mean_reported(rates) if self.has_score else None
+
+    @property
+    def success_interval(self) -> Interval | None:
+        """The 95 % interval of that mean; None if that of any rate is unknown."""
+        cells = [cell for cell in self._success_cells if cell.has_score]
+        known = [
+            (rate, own) for cell in cells if (rate := cell.success_rate) is not None and (own := cell.success_interval)
+        ]
+        if self.success_rate is None or not known or len(known) < len(cells):
+            return None
+        without_score = [(0.0, Interval(0.0, 0.0))] * (len(self._success_cells) - len(cells))
+        return mean_rate_interval(*zip(*known, *without_score, strict=True))
+
+    @property
+    def _success_cells(self) -> list[Cell]:
+        return [score.cell for name, score in self.tasks.items() if name in self.success_tasks]
 
     def total(self, of: Callable[[Cell], Sequence[float | None]]) -> float | None:
         """Return a mean over an entry's repeats, summed over tasks; None if any repeat doesn't report it."""
@@ -153,6 +169,11 @@ class Leaderboard:
     tasks: tuple[TaskRow, ...]
     standings: tuple[Standing, ...]
     notes: tuple[str, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries of the standings."""
+        return tuple(standing.entry for standing in self.standings)
 
 
 def mean_reported(values: Sequence[float | None]) -> float | None:

@@ -19,6 +19,7 @@ from evopolicygym.records.rows import RunRow
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
 NO_SCORE = "no score"
+BETTER = "better by p (Holm)"
 EARLY = "ended early"
 OPTIMISM = "Selection's optimism: validation mean less held-out mean of the selected checkpoint"
 IDLE = "Idle action (not ranked)"
@@ -29,7 +30,7 @@ _TEXT = {
     "effort",
     "task",
     "isolation",
-    "better",
+    BETTER,
     "beyond it",
     "runs in two groups",
     "records",
@@ -73,9 +74,9 @@ def standings_table(board: Leaderboard) -> Table:
     families = list(dict.fromkeys(task.family for task in board.tasks))
     kinds = sorted({kind for standing in board.standings for kind in standing.kinds})
     columns += [_column(name) for name in (*families, *kinds)] if len(board.tasks) > 1 else []
-    columns += [_column("wins"), _column("top_2", "top-2"), _column("success_rate", "success")]
+    columns += [_column("wins"), _column("top_2", "top-2"), _column("success_rate", "success rate")]
     columns += [_column("agent_kind", "harness"), _column("model"), _column("effort")]
-    columns += [_column("tokens"), _column("cost_usd", "cost, USD"), _column("hours"), _column("isolation")]
+    columns += [_column("tokens"), _column("cost_usd", "cost, USD"), _column("hours", "time, h"), _column("isolation")]
     columns += [_column("fingerprint"), _column("program")]
     rows = [
         _line(board, standing, families if len(board.tasks) > 1 else [], kinds if len(board.tasks) > 1 else [])
@@ -173,7 +174,7 @@ def pairing_table(pair: Pairing) -> Table:
         _column("improvement", "P(A > B)"), _column("noise_floor", "noise floor"),
         _column("beyond_noise", "beyond it"), _column("p_holm", "p (Holm)"),
         _column("cases"), _column("case", "most on case"), _column("case_difference", "by"),
-        _column("told_apart", "better"),
+        _column("told_apart", BETTER),
     ]  # fmt: skip
     rows: list[tuple[Cell, ...]] = [
         (
@@ -364,6 +365,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "wins": standing.wins,
         "top_2": standing.top_2,
         "success_rate": standing.success_rate,
+        "success_interval": _ends(standing.success_interval),
         "tokens": standing.tokens,
         "cost_usd": standing.cost.value if standing.cost else None,
         "cost_is_lower_bound": bool(standing.cost and standing.cost.is_lower_bound),
@@ -420,7 +422,7 @@ def _line(board: Leaderboard, standing: Standing, families: list[str], kinds: li
         *(_mean(_if_scored(standing, standing.kinds.get(name))) for name in kinds),
         standing.wins if standing.has_score else None,
         standing.top_2 if standing.has_score else None,
-        _percent(standing.success_rate),
+        _percent(standing.success_rate, standing.success_interval),
         standing.entry.harness,
         standing.entry.model,
         standing.entry.effort,
@@ -455,7 +457,7 @@ def _task_columns() -> list[Column]:
         _column("ended_early", EARLY), _column("held_out", HELD_OUT), _column("interval", "95 % interval"),
         _column("covers", "it covers"),
         _column("groups", "runs in two groups"),
-        _column("rank_score", "rank score"), _column("normalised"), _column("success_rate", "success"),
+        _column("rank_score", "rank score"), _column("normalised"), _column("success_rate", "success rate"),
         _column("tokens"), _column("cost_usd", "cost, USD"), _column("isolation"), _column("records"),
     ]  # fmt: skip
 

@@ -20,7 +20,7 @@ DEFAULT_SUITE = "core16"
 TASK_OPTIONS = tuple(
     option
     for option in RUN_OPTIONS
-    if option.name in {"budget", "validation", "held_out", "split", "seed", "isolation", "waive"}
+    if option.name in {"budget", "validation", "held_out", "split", "seed", "isolation", "allow_missing"}
 )
 """Options of a run that a Harbor task sets."""
 
@@ -43,8 +43,8 @@ def export_harbor(
         force: Whether to replace existing tasks; other files are kept.
         image: The beginning of the names of images, such as ``ghcr.io/me/evopolicygym``: tasks name images to pull, and
             ``images.sh`` beside them builds and pushes these. Without it, images are built where a task is played.
-        **options: ``budget``, ``validation``, ``held_out``, ``split``, ``seed``, ``isolation`` and ``waive`` of the run
-            that each task serves, as for ``evopolicygym.run``.
+        **options: ``budget``, ``validation``, ``held_out``, ``split``, ``seed``, ``isolation`` and ``allow_missing`` of
+            the run that each task serves, as for ``evopolicygym.run``.
 
     Raises:
         UsageError: An argument is invalid, an environment lacks an anchor or a reference, or a task exists;

@@ -139,11 +139,7 @@ def _bar(name: str, done: int, total: int, note: str = "") -> Table:
 
 
 def _best(state: RunState) -> str:
-    means = [
-        estimate(submission.returns).mean
-        for submission in state.submissions
-        if submission.returns and submission.published
-    ]
+    means = [mean for item in state.submissions if item.published and (mean := item.train_mean) is not None]
     return f"best mean return {number(max(means))}" if means else ""
 
 

@@ -78,12 +78,12 @@ def _how_played(played: Sequence[ReplayedCase]) -> str:
 
 
 def post_hoc(
-    runs: Places = "latest",
+    places: Places = "latest",
     *,
     workers: int | None = None,
     isolation: str = AUTO,
     trust: bool = False,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
     on_episode: Callable[[], object] = lambda: None,
 ) -> dict[Path, PostHocResult]:
     """Play the held-out cases with every checkpoint of finished runs; scores stay as they are.
@@ -92,11 +92,11 @@ def post_hoc(
     much better another checkpoint would have been.
 
     Args:
-        runs: Runs, or directories with runs below.
+        places: Runs, or directories with runs below.
         workers: How many episodes play at once; None for one each core.
         isolation: The isolation at which policies play now, whatever the record says.
         trust: Whether to run a simulator that only the record names, with your rights.
-        runs_directory: Where runs are looked for by id.
+        runs: Where runs are looked for by id.
         on_episode: Called after each episode.
 
     Returns:
@@ -111,5 +111,5 @@ def post_hoc(
         >>> evopolicygym.post_hoc("latest")
     """
     means = ReplayOptions(workers, isolation=isolation, trusted=trust)
-    opened = open_usable_runs(find_places(runs, runs_directory))
+    opened = open_usable_runs(find_places(places, runs))
     return {run.root: play_post_hoc(run.root, on_episode, means) for run in opened.runs}

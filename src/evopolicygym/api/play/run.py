@@ -35,7 +35,7 @@ from evopolicygym.records.experiment import revealed
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_run, read_run
 from evopolicygym.records.release import refuse_release
-from evopolicygym.runs import run as runs
+from evopolicygym.runs import run as runs_module
 from evopolicygym.runs.config import resolve_run_config
 from evopolicygym.runs.disk_forecast import disk_note
 from evopolicygym.runs.preflight import cap_workers, missing_price_warning
@@ -114,7 +114,7 @@ def run(
         on_warning(note)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
-        return runs.play(asked, opened, event, function)
+        return runs_module.play(asked, opened, event, function)
 
     played = watched(playing, progress, on_open, on_event, on_warning, asked.track)
     return _report_agent_error(played, function, on_agent_error, on_warning)
@@ -124,7 +124,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     run: str | Path = "latest",
     *,
     agent: AgentFunction | None = None,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
     workers: int | None = None,
     executor: str = LOCAL,
     address: str = "",
@@ -143,7 +143,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     Args:
         run: The run's directory, its id or the beginning of it, or ``"latest"``.
         agent: The function that is the agent, for a run that was begun with one.
-        runs_directory: Where runs are looked for by id.
+        runs: Where runs are looked for by id.
         workers: How many episodes play at once; None for one each core.
         executor: Where episodes play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
         address: The executor's cluster.
@@ -166,13 +166,13 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     """
     _refuse_unknown(on_agent_error)
     refuse_unknown_tracker(track)
-    root = find_run(Path(run), Path(runs_directory))
+    root = find_run(Path(run), Path(runs))
     made = FunctionAgent(agent) if agent else _outside_agent(root, announce)
     most = cap_workers(workers, executor, on_warning)
     _log_workers(most, executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
-        return runs.resume(
+        return runs_module.resume(
             root,
             most,
             opened,
@@ -289,7 +289,7 @@ def _log_workers(workers: int | None, executor: str) -> None:
 def enter(
     run: str | Path = "latest",
     *,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
     workers: int | None = None,
     trust: bool = False,
     progress: Progress = None,
@@ -304,7 +304,7 @@ def enter(
 
     Args:
         run: The run's directory, its id or the beginning of it, or ``"latest"``.
-        runs_directory: Where runs are looked for by id.
+        runs: Where runs are looked for by id.
         workers: How many episodes play at once, where nobody else plays the run; None for one each core.
         trust: Whether to continue a run that was not begun here.
         progress: As for ``run``.
@@ -317,7 +317,7 @@ def enter(
         AgentError: The shell was left before the run was over, which this process played; ``enter`` continues it.
         SandboxError: The isolation keeps no program in.
     """
-    root = find_run(Path(run), Path(runs_directory)).resolve()
+    root = find_run(Path(run), Path(runs)).resolve()
     refuse_release(root)
     refuse_no_terminal("A shell")
     state = read_run(root).state
@@ -336,7 +336,7 @@ def enter(
     most = cap_workers(workers, LOCAL, on_warning)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
-        return runs.resume(root, most, opened, event, trusted=trust, agent=make_shell(AgentConfig(SHELL)))
+        return runs_module.resume(root, most, opened, event, trusted=trust, agent=make_shell(AgentConfig(SHELL)))
 
     return watched(playing, progress, on_open, on_event, on_warning)
 

@@ -68,7 +68,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
     task: str | Path | None = None,
     *,
     resume: str | Path | None = None,
-    name: str = "",
+    config: str | Path | None = None,
     workspace: str | Path | None = None,
     listen: str = "",
     socket: str | Path | None = None,
@@ -88,7 +88,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         task: An environment's name, such as ``"acrobot"``, or the path of a spec's ``.toml`` file.
         resume: A served run that stopped, in place of a task: its directory, its id, or ``"latest"``. Of the options,
             only ``workers``, ``runs`` and ``track`` can be given with it.
-        name: What tables call the agent; they always say that it was outside.
+        config: As for ``run``.
         workspace: The directory that the agent works in, new or empty; by default it lies in the run's record. A run
             that is resumed finds it again, and with a new or empty one begins from the policy that was submitted last.
         listen: ``"HOST:PORT"`` on which the judge answers too; 0 for any port that is free.
@@ -96,14 +96,14 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         allow_hosts: Names by which requests may call this machine, besides ``listen``'s own and the loopback's.
         progress: As for ``run``.
         on_warning: As for ``run``.
-        **options: As for ``run``.
+        **options: As for ``run``. With ``label``, tables call the agent so, and always say that it was outside.
 
     Raises:
         UsageError: An argument is invalid, or the judge can't listen there; nothing was made. Also where a run that is
             resumed takes no more submissions; it is scored then.
         AgentError, EnvironmentFault, SandboxError, StorageError: The run stopped.
     """
-    served = _opened(task, resume, name, workspace, None, options, on_warning)
+    served = _opened(task, resume, workspace, config, options, on_warning)
     asked = OutsideAccess(listen, Path(socket) if socket else None, allow_hosts)
     with asked.open() as access, ThreadPoolExecutor(1, "served run") as threads:
         agent = _SessionAgent(access)
@@ -134,7 +134,6 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
     access: OutsideAccess = NOWHERE_ELSE,
     *,
     resume: str | Path | None = None,
-    name: str = "",
     workspace: str | Path | None = None,
     config: Path | None = None,
     progress: Progress = None,
@@ -148,7 +147,7 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
     ``announce`` is called when the judge answers; ``access`` says where else it does. Addresses and token of a resumed
     run are new ones. Other arguments and errors are those of ``serve`` and ``run``.
     """
-    served = _opened(task, resume, name, workspace, config, options, on_warning)
+    served = _opened(task, resume, workspace, config, options, on_warning)
     with access.open() as opened:
         return served.play(OutsideAgent(opened, announce), progress, on_open, on_event, on_warning)
 
@@ -215,17 +214,16 @@ class _ServedRun:
 def _opened(
     task: str | Path | None,
     resume: str | Path | None,
-    name: str,
     workspace: str | Path | None,
-    config: Path | None,
+    config: str | Path | None,
     options: Mapping[str, Any],
     on_warning: OnWarning,
 ) -> _ServedRun:
     """Return the run that is begun, or resumed, for an agent outside."""
     directory = Path(workspace).absolute() if workspace else None
     if not resume:
-        return _begun(_configured(task, name, config, options, on_warning), directory)
-    if task or name or config or options.keys() - {"runs", "workers", "track"}:
+        return _begun(_configured(task, config, options, on_warning), directory)
+    if task or config or options.keys() - {"runs", "workers", "track"}:
         raise UsageError(
             "A run is resumed as it was begun; only its workspace, where the judge answers, workers, runs and track "
             "may differ."
@@ -241,15 +239,14 @@ def _opened(
 
 
 def _configured(
-    task: str | Path | None, name: str, config: Path | None, options: Mapping[str, Any], on_warning: OnWarning
+    task: str | Path | None, config: str | Path | None, options: Mapping[str, Any], on_warning: OnWarning
 ) -> RunConfig:
     """Return the run that is asked for; its agent may finish before the budget is spent."""
     if agent := options.get("agent"):
         raise UsageError(
-            f"The agent {agent!r} was given for a run that is served; its agent is outside. name=NAME names it."
+            f"The agent {agent!r} was given for a run that is served; its agent is outside. label=NAME names it."
         )
-    named = {"label": name} if name else {}
-    asked, _ = resolve_run_config(task, OUTSIDE, {**options, **named}, config)
+    asked, _ = resolve_run_config(task, OUTSIDE, options, config)
     workers = cap_workers(asked.workers, asked.executor, on_warning, asked.task)
     for note in spec_notes(str(task), asked.task.environment):
         on_warning(note)

@@ -57,22 +57,20 @@ class Diagnosis(TableSet):
         return [Table("diagnosis", _LONG, tuple(rows), tuple(self.notes))]
 
 
-def diagnose(
-    runs: Places = "latest", only: Sequence[str] = (), *, runs_directory: str | Path = DEFAULT_RUNS
-) -> Diagnosis:
+def diagnose(places: Places = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Diagnosis:
     """Measure how an agent improved: of one run by submission, of several by agent and kind of task.
 
     Args:
-        runs: Runs, or directories with runs below. Of several, unfinished ones are left out.
+        places: Runs, or directories with runs below. Of several, unfinished ones are left out.
         only: Names of diagnostics, such as ``edits`` or ``learning_curve``; empty for all.
-        runs_directory: The directory in which ids are looked up.
+        runs: The directory in which ids are looked up.
 
     Raises:
         UsageError: A run or a diagnostic is unknown.
         RecordError: The only run's record is damaged.
     """
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
-    opened = open_usable_runs(find_places(runs, runs_directory))
+    opened = open_usable_runs(find_places(places, runs))
     problems = list(opened.problems)
     if len(opened.runs) + len(problems) > 1:
         found = _measure_runs(opened.runs, diagnostics, problems)
@@ -220,22 +218,22 @@ class Audit(TableSet):
         return any(one.grade.rank >= Grade(grade).rank for _, one in self)
 
 
-def audit(runs: Places = "latest", only: Sequence[str] = (), *, runs_directory: str | Path = DEFAULT_RUNS) -> Audit:
+def audit(places: Places = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Audit:
     """Look at what agents did: own simulators, searches, installations, the network, answers to cases.
 
     A finding is evidence for a person to read, never a verdict. Nothing of an agent's is run or imported.
 
     Args:
-        runs: Runs, or directories with runs below.
+        places: Runs, or directories with runs below.
         only: Names of detectors, such as ``own_simulator`` or ``network``; empty for all.
-        runs_directory: The directory in which ids are looked up.
+        runs: The directory in which ids are looked up.
 
     Raises:
         UsageError: A run is not there, or a detector is not known.
         RecordError: The only run's record is damaged.
     """
     detectors = load_detectors(only)
-    opened = open_usable_runs(find_places(runs, runs_directory))
+    opened = open_usable_runs(find_places(places, runs))
     roots = [run.root for run in opened.runs]
     if len(roots) == 1 and not opened.problems:
         record = read_run(roots[0])

@@ -38,25 +38,25 @@ class Report:
 
 def export_runs(
     format_name: str,
-    runs: Places,
-    directory: str | Path,
+    places: Places,
+    output: str | Path,
     *,
     tables: Sequence[str] | None = None,
     steps: bool = True,
     force: bool = False,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
 ) -> ExportResult:
     """Write runs as tables, data sets or trajectories.
 
     Args:
         format_name: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"minari"``, ``"atif"``, or an installed format.
-        runs: Runs, or directories with runs below.
-        directory: The directory to write into.
+        places: Runs, or directories with runs below.
+        output: The directory to write into.
         tables: ``"runs"``, ``"tasks"``, ``"submissions"``, ``"edits"``, ``"episodes"``, ``"steps"``. Default: all; csv
             without steps.
         steps: Whether to write the table of steps.
         force: Whether to replace the files of an earlier export.
-        runs_directory: The directory in which ids are looked up.
+        runs: The directory in which ids are looked up.
 
     Returns:
         ``runs`` (how many), ``written`` (each file with ``name``, ``path``, ``rows``, ``n_bytes``), ``notes``, and
@@ -71,25 +71,25 @@ def export_runs(
         >>> evopolicygym.export_runs("csv", "runs", "data", tables=["runs", "episodes"]).written[0].rows
     """
     EXPORTERS.load(format_name)
-    opened = open_usable_runs(find_places(runs, runs_directory))
-    written = write_export(format_name, opened.runs, Path(directory), tables, steps=steps, force=force)
+    opened = open_usable_runs(find_places(places, runs))
+    written = write_export(format_name, opened.runs, Path(output), tables, steps=steps, force=force)
     return replace(written, problems=opened.problems)
 
 
 def bundle(
-    runs: Places,
-    file: str | Path,
+    places: Places,
+    output: str | Path,
     *,
     allow_names: bool = False,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
 ) -> WrittenBundle:
     """Write finished runs into one archive that anyone can verify, replay included, and rank.
 
     Args:
-        runs: Runs, or directories with runs below: of a public split, or of experiments that were revealed.
-        file: The archive, whose name ends in ``.tar.gz``.
+        places: Runs, or directories with runs below: of a public split, or of experiments that were revealed.
+        output: The archive, whose name ends in ``.tar.gz``.
         allow_names: Whether files may contain your home directory's path, user name or host name.
-        runs_directory: The directory in which ids are looked up.
+        runs: The directory in which ids are looked up.
 
     Returns:
         ``file``, ``index``: the runs, the hashes of all files, and which runs of each experiment are missing, and
@@ -102,13 +102,13 @@ def bundle(
     Examples:
         >>> evopolicygym.bundle("runs/public", "mine.tar.gz").index.experiments
     """
-    opened = open_usable_runs(find_places(runs, runs_directory))
-    return bundle_runs(opened, Path(file), allow_names=allow_names)
+    opened = open_usable_runs(find_places(places, runs))
+    return bundle_runs(opened, Path(output), allow_names=allow_names)
 
 
 def write_report(  # noqa: PLR0913 - each is an argument of its own
-    runs: Places | None = None,
-    directory: str | Path = "report",
+    places: Places | None = None,
+    output: str | Path = "report",
     *,
     beside: Sequence[str] = (),
     only: Sequence[str] = (),
@@ -117,13 +117,13 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
     pages: bool = True,
     allow_incomparable: bool = False,
     force: bool = False,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
 ) -> Report:
     """Write all tables, figures and pages of runs into a directory with an index.
 
     Args:
-        runs: Runs, or directories with runs below. Default: ``runs_directory``, unless shipped tables are named.
-        directory: Where the files are written; new, empty, or an earlier report.
+        places: Runs, or directories with runs below. Default: ``runs``, unless shipped tables are named.
+        output: The directory for the files; new, empty, or an earlier report.
         beside: Shipped tables to show with the runs, such as ``paper``.
         only: Names of tables and figures, such as ``edits``; then no pages are written. Default: all.
         formats: Formats of figures: ``"svg"``, ``"png"``, ``"pdf"``.
@@ -131,7 +131,7 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
         pages: Whether to write the viewer's pages.
         allow_incomparable: Whether to pool runs that are not comparable in one table.
         force: Whether to write into a directory with other files.
-        runs_directory: The directory in which ids are looked up.
+        runs: The directory in which ids are looked up.
 
     Returns:
         The directory, the parts with their files, and the first page.
@@ -143,8 +143,8 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
     Examples:
         >>> evopolicygym.write_report("runs", "report", beside=["paper"]).contents.parts
     """
-    target, shipped = Path(directory), load_published(beside)
-    found = find_places(runs, runs_directory, needed=not shipped.tables)
+    target, shipped = Path(output), load_published(beside)
+    found = find_places(places, runs, needed=not shipped.tables)
     parts = select_parts(only, formats, figures=figures, pages=pages)
     choice = TableFilter(mix=allow_incomparable)
     contents = write_parts(

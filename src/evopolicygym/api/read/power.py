@@ -55,7 +55,7 @@ class PowerForecast(TableSet):
 
 def power(  # noqa: PLR0913 - each is an argument of its own
     difference: float = 0.1,
-    runs: Places | None = None,
+    places: Places | None = None,
     beside: Sequence[str] = (SHIPPED,),
     *,
     in_returns: bool = False,
@@ -65,7 +65,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     held_out: int = 32,
     run_hours: float | None = None,
     run_cost: float | None = None,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
     follow: ProgressTracker = no_progress,
 ) -> PowerForecast:
     """Say how many repeats tell two agents apart that differ by an amount, in episodes, hours and money.
@@ -73,7 +73,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     Args:
         difference: How far their means differ: a normalised score (1 from the better of random and idle play to the
             best known score), or with ``in_returns`` a mean return.
-        runs: Runs whose variances, times and costs are used, or directories with runs below. Default: none.
+        places: Runs whose variances, times and costs are used, or directories with runs below. Default: none.
         beside: Shipped tables with repeats that are used too: ``baselines``, or none.
         in_returns: Whether ``difference`` is in returns.
         tasks: The tasks; default: all on which an agent has two runs.
@@ -82,7 +82,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
         held_out: Held-out cases of each run.
         run_hours: Hours of a run; default: the mean of the runs.
         run_cost: Dollars of a run; default: the mean of the runs, where each reports it.
-        runs_directory: Where runs are looked for by id.
+        runs: Where runs are looked for by id.
         follow: Wraps the loops over runs and over tasks, to show progress: it gets a description and the items, and
             yields the items.
 
@@ -100,7 +100,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     _check(difference, repeats, power, held_out)
     if unknown := [name for name in beside if name != SHIPPED]:
         raise UnknownName("shipped table with repeats", unknown[0], [SHIPPED])
-    results = load_results(find_places(runs, runs_directory, needed=not beside), follow)
+    results = load_results(find_places(places, runs, needed=not beside), follow)
     known = task_variances([run for run in results.runs if not run.is_release], with_shipped=bool(beside))
     names = [task.task for task in known]
     for name in tasks:

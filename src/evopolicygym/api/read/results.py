@@ -249,7 +249,7 @@ def _views(show: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def leaderboard(  # noqa: PLR0913 - each is an argument of its own
-    runs: Places | None = None,
+    places: Places | None = None,
     beside: Sequence[str] = (),
     *,
     show: str | Sequence[str] = RANKS,
@@ -260,12 +260,12 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     partial: bool = False,
     audit: bool = False,
     nonce: str = "",
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
 ) -> Leaderboards:
     """Rank entries across tasks, with intervals.
 
     Args:
-        runs: Runs, directories with runs below, or bundles. Default: ``runs_directory``, unless shipped tables are
+        places: Runs, directories with runs below, or bundles. Default: ``runs``, unless shipped tables are
             named.
         beside: Shipped tables to rank with the runs: ``paper``, ``anchors``, ``references``, ``baselines``.
             ``published``, figures of other protocols, has a table of its own, and is never ranked.
@@ -280,7 +280,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         partial: Whether to rank entries that lack tasks with the others.
         audit: Whether to count findings in what agents did, as ``evopolicygym.audit`` finds them.
         nonce: The nonce of a board: a run without it, or with an identity that isn't its secret's, is a problem.
-        runs_directory: Where runs are looked for by id.
+        runs: Where runs are looked for by id.
 
     Returns:
         The leaderboards, one in ``groups`` for each group of runs that may be compared. ``records`` are the rows of the
@@ -295,7 +295,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         >>> print(board.to_markdown())
     """
     views, wanted = _views(show), shipped_beside(beside)
-    results = load_results(find_places(runs, runs_directory, needed=not beside), needed=not beside)
+    results = load_results(find_places(places, runs, needed=not beside), needed=not beside)
     if nonce:
         results = results_of_nonce(results, nonce)
         if results.problems and not (results.runs or beside):
@@ -319,7 +319,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         return Leaderboards(groups, results.problems, figures=figures, ids=ids, show=views)
     conduct, unread = audit_runs([run.root for run in results.runs], load_detectors())
     groups = [
-        replace(group, leaderboard=replace(board, notes=(*conduct_notes(board, conduct), *board.notes)))
+        replace(group, leaderboard=replace(board, notes=(*conduct_notes(board.entries, conduct), *board.notes)))
         for group in groups
         for board in (group.leaderboard,)
     ]
@@ -386,12 +386,13 @@ class Comparison(TableSet):
 def compare(
     first: str | Path,
     second: str | Path,
-    runs: Places | None = None,
+    places: Places | None = None,
     beside: Sequence[str] = (),
     *,
     group_by: Sequence[str] = (),
     allow_incomparable: bool = False,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    audit: bool = False,
+    runs: str | Path = DEFAULT_RUNS,
 ) -> Comparison:
     """Compare two entries task by task: differences with intervals, and the probability that the first is better.
 
@@ -399,12 +400,13 @@ def compare(
         first: An entry's name as ``leaderboard``, ``show`` or ``suite`` prints it, or a directory or a bundle with the
             runs of one entry.
         second: The same.
-        runs: Where labels are looked for: runs, or directories with runs below. Default: ``runs_directory``, where it
+        places: Where labels are looked for: runs, or directories with runs below. Default: ``runs``, where it
             is needed.
         beside: Shipped tables to take entries from, such as ``paper``.
         group_by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
         allow_incomparable: Whether to compare runs that are not comparable.
-        runs_directory: Where runs are looked for by id.
+        audit: Whether to note findings in what agents did, as ``evopolicygym.audit`` finds them.
+        runs: Where runs are looked for by id.
 
     Raises:
         UsageError: There is no such entry, both sides are the same, or their runs are not comparable.
@@ -415,7 +417,7 @@ def compare(
     shipped_labels = {entry.name for table in tables for entry in table.entries}
     shipped_labels |= {run.agent for table in tables for run in table.runs}
     needed = any(side not in shipped_labels for side in sides if side not in named)
-    loaded = load_results(find_places(runs, runs_directory, needed=needed))
+    loaded = load_results(find_places(places, runs, needed=needed))
     of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if sides[0] == sides[1] or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{sides[0]!r} would be compared with itself; expected two different labels or directories.")
@@ -432,6 +434,10 @@ def compare(
     table = score_table(both, tables, TableFilter(list(group_by), mix=allow_incomparable))
     pair = pairing(table, one, other)
     problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
+    if audit:
+        conduct, unread = audit_runs([run.root for run in both], load_detectors())
+        pair = replace(pair, of_table=(*conduct_notes((pair.first, pair.second), conduct), *pair.of_table))
+        problems += unread
     return Comparison(pair, (*problems, *(problem for each in named.values() for problem in each.problems)))
 
 
@@ -524,21 +530,21 @@ class HeadroomTables(TableSet):
 
 
 def headroom(
-    runs: Places | None = None,
+    places: Places | None = None,
     beside: Sequence[str] = (),
     *,
     family: str | None = None,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
 ) -> HeadroomTables:
     """Say what tasks leave to distinguish agents by: the best known score, the spread between agents and its noise.
 
     Args:
-        runs: Runs, directories with runs below, or bundles. Default: ``runs_directory``, unless shipped tables are
+        places: Runs, directories with runs below, or bundles. Default: ``runs``, unless shipped tables are
             named.
         beside: Shipped tables to take best known scores from: ``paper``, ``anchors``, ``references``, ``baselines``;
             and ``published``, figures of other protocols.
         family: The tasks of one family only.
-        runs_directory: Where runs are looked for by id.
+        runs: Where runs are looked for by id.
 
     Returns:
         The headroom; ``records`` has a row for each task. The formulas are in ``docs/measure/headroom.md``.
@@ -547,7 +553,7 @@ def headroom(
         UsageError: A run is not there, a table is not known, or there is nothing to show.
     """
     wanted = shipped_beside(beside)
-    results = load_results(find_places(runs, runs_directory, needed=not wanted.tables))
+    results = load_results(find_places(places, runs, needed=not wanted.tables))
     tables = score_tables(results.runs, wanted.tables, TableFilter(family=family))
     ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
     found = {
@@ -585,11 +591,11 @@ class KnobEffects(TableSet):
 
 
 def effects(
-    runs: Places | None = None,
+    places: Places | None = None,
     knobs: Sequence[str] = (),
     *,
     in_returns: bool = False,
-    runs_directory: str | Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
 ) -> KnobEffects:
     """Say what knobs do to scores: means of levels, paired differences with 95 % intervals and Holm's p-values.
 
@@ -597,11 +603,11 @@ def effects(
     in ``docs/measure/effects.md``.
 
     Args:
-        runs: Runs, or directories with runs below. Default: ``runs_directory``.
+        places: Runs, or directories with runs below. Default: ``runs``.
         knobs: The knobs to compare, such as ``budget``. Default: all that differ, but ``harness`` and ``model``, which
             are compared where they are named.
         in_returns: Whether to compare returns, environment by environment, and not normalised scores.
-        runs_directory: Where runs are looked for by id.
+        runs: Where runs are looked for by id.
 
     Returns:
         The effects; ``records`` are the differences, over all environments and on each.
@@ -609,5 +615,5 @@ def effects(
     Raises:
         UsageError: No knob differs, no runs are pairs, or runs differ in more than the knobs.
     """
-    results = load_results(find_places(runs, runs_directory, needed=True))
+    results = load_results(find_places(places, runs, needed=True))
     return KnobEffects(effects_of_runs(results.runs, knobs, in_returns=in_returns), results.problems)

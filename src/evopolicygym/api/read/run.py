@@ -181,12 +181,12 @@ def _cell(value: object) -> str:
     return escape(number(value) if isinstance(value, float) or value is None else str(value))
 
 
-def load_run(run: str | Path = "latest", runs_directory: str | Path = DEFAULT_RUNS) -> Run:
+def load_run(run: str | Path = "latest", runs: str | Path = DEFAULT_RUNS) -> Run:
     """Return a run that was or is being played.
 
     Args:
         run: Its directory, its id or the beginning of it, or ``"latest"``.
-        runs_directory: The directory in which ids are looked up.
+        runs: The directory in which ids are looked up.
 
     Raises:
         UsageError: The run is unknown or ambiguous.
@@ -195,4 +195,4 @@ def load_run(run: str | Path = "latest", runs_directory: str | Path = DEFAULT_RU
     Examples:
         >>> evopolicygym.load_run("latest").score
     """
-    return Run(find_run(Path(run), Path(runs_directory)))
+    return Run(find_run(Path(run), Path(runs)))

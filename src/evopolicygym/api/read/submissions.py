@@ -19,18 +19,16 @@ def submissions_table(state: RunState, shown: int = SHOWN) -> Table:
     for heading in ("submission", "episodes", "mean return", "best so far", "validation"):
         table.add_column(heading, justify="right")
     table.add_column("status")
-    bests = best_so_far(
-        estimate(submission.returns).mean if submission.returns else None for submission in state.submissions
-    )
+    bests = best_so_far(submission.train_mean for submission in state.submissions)
     for submission, best in list(zip(state.submissions, bests, strict=True))[-shown:]:
         table.add_row(*_cells(state, submission, best))
     return table
 
 
 def _cells(state: RunState, submission: SubmissionState, best: float | None) -> tuple[RenderableType, ...]:
-    mean = estimate(submission.returns).mean if submission.returns else None
+    mean = submission.train_mean
     validation = state.rollout(Split.VALIDATION, submission.charged.checkpoint).returns
-    chosen = state.selected is not None and state.selected.submit_index == submission.index
+    chosen = state.is_selected(submission)
     played = f"{len(submission.returns)}/{len(submission.episodes)}"
     return (
         str(submission.index),

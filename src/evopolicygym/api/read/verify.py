@@ -69,8 +69,8 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     isolation: str = AUTO,
     trust: bool = False,
     nonce: str = "",
-    runs_directory: str | Path = DEFAULT_RUNS,
-    watch: ReplayWatch = unwatched,
+    runs: str | Path = DEFAULT_RUNS,
+    follow: ReplayWatch = unwatched,
     on_warning: Callable[[str], object] = warnings.warn,
 ) -> Verification:
     """Check a run's record: hash chain, budget, checkpoints, feedback, score, commitment.
@@ -85,8 +85,8 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         isolation: The level at which policies play now, whatever the record says.
         trust: Whether to run a simulator that only the record names, with your rights.
         nonce: The nonce that every run must have, with an experiment whose identity is that of its secret.
-        runs_directory: Where runs are looked for by id.
-        watch: Wraps what is played again, to show progress.
+        runs: Where runs are looked for by id.
+        follow: Wraps what is played again, to show progress.
         on_warning: Called with each warning, such as that fewer workers are started.
 
     Returns:
@@ -95,13 +95,13 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     Raises:
         UsageError: There is no such run.
     """
-    root = find_run(Path(run), Path(runs_directory))
+    root = find_run(Path(run), Path(runs))
     replayer = None
     if replay:
         from evopolicygym.api.play.replay import open_replayer
 
         refuse_release(root)
-        replayer = open_replayer(workers, executor, address, isolation, trust, watch, on_warning)
+        replayer = open_replayer(workers, executor, address, isolation, trust, follow, on_warning)
     found, roots = list[Finding](), [root]
     if is_bundle(root):
         bundle = unpack(root)

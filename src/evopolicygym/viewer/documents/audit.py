@@ -14,6 +14,7 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import RunState
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.transcripts import transcript_lines
+from evopolicygym.viewer.documents.document import document
 from evopolicygym.viewer.documents.reading import shown
 from evopolicygym.viewer.documents.transcript import Index
 
@@ -55,16 +56,8 @@ def _finding(
 ) -> dict[str, Any]:
     place = finding.place
     offset = offsets.get((place.file, place.line))
-    return {
-        "grade": finding.grade.value,
-        "kind": finding.detector,
-        "what": shown(finding.what),
-        "where": shown(str(place)),
-        "words": shown(finding.words),
-        "times": finding.times,
-        "submission": _submission_of(place, state) if offset is None else _submission_at(offset, state, index),
-        "transcript_at": offset,
-    }
+    number = _submission_of(place, state) if offset is None else _submission_at(offset, state, index)
+    return {**document(finding), "place": shown(str(place)), "submission": number, "transcript_at": offset}
 
 
 def _submission_of(place: Place, state: RunState) -> int | None:

@@ -1,6 +1,6 @@
 """Two runs side by side: their courses, and where they played the same held-out cases, the paired differences."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from evopolicygym.analysis.ranking.comparability import TableFilter, differences
@@ -8,48 +8,39 @@ from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.text import shell_word
-from evopolicygym.records.rows import RunRow
-from evopolicygym.viewer.documents.suite import relabelled
+from evopolicygym.viewer.documents.overview import ViewedRun, listed
 
 FIRST, SECOND = "first", "second"
 
 
-def compare_bundle(
-    runs: tuple[Mapping[str, Any], Mapping[str, Any]],
-    results: tuple[RunRow | None, RunRow | None],
-    places: tuple[str, str],
-) -> dict[str, Any]:
-    """Return two runs in short and how their held-out returns differ; ``why`` tells where they can't be compared.
-
-    ``places`` are their directories as a command takes them.
-    """
-    one, other = runs
-    why = ""
-    if one["task"] != other["task"]:
-        why = f"The runs are of two tasks, {one['task']} and {other['task']}: their returns have nothing in common."
-    elif results[0] is None or results[1] is None:
-        why = "A run is not finished yet; its held-out returns are known once it is."
-    found = {"runs": [dict(one), dict(other)], "why": why, "command": "", "difference": None, "pairs": [], "notes": []}
-    first, second = results
-    if why or first is None or second is None:
-        return found
-    table = score_table([relabelled(first, FIRST), relabelled(second, SECOND)], (), TableFilter(mix=True))
+def compare_bundle(first: ViewedRun, second: ViewedRun) -> dict[str, Any]:
+    """Return two runs in short and how their held-out returns differ; ``why`` tells where they can't be compared."""
+    runs, rows = (first, second), (first.row, second.row)
+    found = {
+        "runs": [listed(run, None, "random_anchor") | {"curve": run.curve} for run in runs],
+        "why": "", "command": "", "difference": None, "pairs": [], "notes": [],
+    }  # fmt: skip
+    if rows[0].task != rows[1].task:
+        tasks = " and ".join(row.task for row in rows)
+        return found | {"why": f"The runs are of two tasks, {tasks}: their returns have nothing in common."}
+    if not all(run.is_finished for run in runs):
+        return found | {"why": "A run is not finished yet; its held-out returns are known once it is."}
+    table = score_table([replace(first.row, agent=FIRST), replace(second.row, agent=SECOND)], (), TableFilter(mix=True))
     try:
         pair = pairing(table, FIRST, SECOND)
     except UsageError as error:
-        return {**found, "why": str(error)}
+        return found | {"why": str(error)}
     task = pair.tasks[0]
-    returns = first.held_out_returns, second.held_out_returns
-    mixed = ["--allow-incomparable"] if differences([first, second], ()) else []
-    return {
-        **found,
-        "command": " ".join(["evopolicygym compare", *map(shell_word, places), *mixed]),
+    places = [shell_word(run.place.given or run.place.shown) for run in runs]
+    mixed = ["--allow-incomparable"] if differences(rows, ()) else []
+    return found | {
+        "command": " ".join(["evopolicygym compare", *places, *mixed]),
         "difference": {
             "mean": task.difference,
             "interval": [task.interval.low, task.interval.high] if task.interval else None,
             "interval_covers": task.covers,
             "paired": task.paired,
         },
-        "pairs": [list(pair) for pair in zip(*returns, strict=True)] if task.paired else [],
+        "pairs": list(zip(*(row.held_out_returns for row in rows), strict=True)) if task.paired else [],
         "notes": list(pair.notes),
     }

@@ -12,8 +12,9 @@ from typing import Any
 from evopolicygym.core.text import seconds_of
 from evopolicygym.records.conversation import CallResult, ConversationStep, ConversationSteps, StepSource
 from evopolicygym.records.transcripts import READERS, Read
+from evopolicygym.viewer.documents.document import document
 from evopolicygym.viewer.documents.reading import shown
-from evopolicygym.viewer.documents.run import ModelUse
+from evopolicygym.viewer.documents.run import ModelUse, usage_of
 
 LONGEST_ENTRY = 8 * 1024
 """Characters of a text that are shown."""
@@ -126,16 +127,17 @@ def _step_entry(at: int, step: ConversationStep) -> dict[str, Any] | None:
         }
         for call in step.calls[:MOST_CALLS]
     ]
-    usage = {name: amount for name, amount in step.usage.items() if isinstance(amount, int | float)}
+    counted = {name: amount for name, amount in step.usage.items() if isinstance(amount, int | float)}
+    usage = {"input_tokens": counted.get("input"), "output_tokens": counted.get("output"), "cost_usd": None}
     entry = {
         **_text_entry(at, ROLES[step.source], step.time, step.message),
         "reasoning": _excerpt(step.reasoning) if step.reasoning else None,
         "calls": calls,
         "calls_left_out": len(step.calls) - len(calls),
         "results": [_result(result) for result in step.results[:MOST_CALLS] if result.call is None],
-        "usage": {"input": usage.get("input"), "output": usage.get("output"), "cost": None} if usage else None,
+        "usage": usage if counted else None,
     }
-    is_empty = not (entry["text"] or entry["reasoning"] or calls or entry["results"] or usage)
+    is_empty = not (entry["text"] or entry["reasoning"] or calls or entry["results"] or counted)
     return None if is_empty else entry
 
 
@@ -176,9 +178,9 @@ def add_usage(entries: Sequence[dict[str, Any]], requests: Sequence[ModelUse], *
             continue
         said_at = seconds_of(entry["time"])
         if entry["usage"]:
-            own = [use for use in requests if use.input == entry["usage"]["input"]]
+            own = [use for use in requests if use.input_tokens == entry["usage"]["input_tokens"]]
             if len(own) == 1:
-                entry["usage"] = _sum(own)
+                entry["usage"] = document(usage_of(own))
         elif said_at is not None:
             own = [
                 use
@@ -186,7 +188,7 @@ def add_usage(entries: Sequence[dict[str, Any]], requests: Sequence[ModelUse], *
                 if before_or_at(use, said_at) and (before is None or not before_or_at(use, before))
             ]
             if own := own if before is not None else own[-1:]:
-                entry["usage"] = _sum(own)
+                entry["usage"] = document(usage_of(own))
         before = before if said_at is None else said_at
 
 
@@ -194,16 +196,6 @@ def before_or_at(use: ModelUse, time: float) -> bool:
     """Return whether a request began at a time or before it."""
     logged = seconds_of(use.time)
     return logged is not None and logged - use.seconds <= time
-
-
-def _sum(uses: Sequence[ModelUse]) -> dict[str, Any]:
-    costs = [use.cost for use in uses if use.cost is not None]
-    return {
-        "input": sum(use.input for use in uses),
-        "output": sum(use.tokens - use.input for use in uses),
-        "cost": sum(costs) if costs else None,
-        "cost_is_lower_bound": bool(costs) and len(costs) < len(uses),
-    }
 
 
 def _json(line: bytes) -> dict[str, Any] | None:

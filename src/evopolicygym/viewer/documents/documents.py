@@ -5,7 +5,6 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -13,14 +12,12 @@ from typing import Any, Generic, TypeVar
 
 from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run, load_detectors
 from evopolicygym.analysis.published.score_tables import shipped
-from evopolicygym.analysis.results import result_of
+from evopolicygym.analysis.run_tables import RunTables, tables_of
 from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
-from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.records.checked import look_at_run, open_run
 from evopolicygym.records.reader import RunRecord, is_secret_shared, read_run
-from evopolicygym.records.rows import RunRow
 from evopolicygym.version import __version__
 from evopolicygym.viewer.documents.audit import audit_bundle, run_audit_bundle
 from evopolicygym.viewer.documents.change import Files, change, source_bundle, starter_files, submission_files
@@ -28,7 +25,7 @@ from evopolicygym.viewer.documents.compare import compare_bundle
 from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.episode import episode_bundle
 from evopolicygym.viewer.documents.experiment import experiment_bundle
-from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, overview
+from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, ViewedRun, viewed_run
 from evopolicygym.viewer.documents.pictures import films_bundle, pictures_bundle
 from evopolicygym.viewer.documents.reading import below, film_named, find_episode, shown
 from evopolicygym.viewer.documents.run import ModelUse, model_uses, run_bundle
@@ -90,11 +87,10 @@ class Documents:
         self._held = 0
         self._lock = Lock()
         self._making = {kind: Lock() for kind in KINDS}
-        self._records: _Cache[RunRecord] = _Cache(MOST_RECORDS)
+        self._tables: _Cache[RunTables] = _Cache(MOST_RECORDS)
         self._indexes: _Cache[Index] = _Cache(MOST_INDEXES)
         self._uses: _Cache[tuple[ModelUse, ...]] = _Cache(MOST_RECORDS)
-        self._overviews: dict[str, tuple[str, dict[str, Any] | str]] = {}
-        self._results: dict[str, RunRow | None] = {}
+        self._runs: dict[str, tuple[str, ViewedRun | str]] = {}
         self._groups: tuple[str, Groups] = ("", {})
         self._conducts: dict[str, tuple[str, Conduct | str]] = {}
 
@@ -160,7 +156,7 @@ class Documents:
             case ["suite", beside]:
                 return self._suite(beside.split(","))
             case ["audit"]:
-                return audit_bundle({place.id: self._conduct(place) for place, _ in self._finished()})
+                return audit_bundle({run.place.id: self._conduct(run.place) for run in self._finished()})
             case ["task", *words]:
                 task = "/".join(words)
                 return {
@@ -169,7 +165,7 @@ class Documents:
                 }
             case ["experiment", *words]:
                 identity = "/".join(words)
-                found = experiment_bundle(identity, self._all()[0], self._run_groups(), self._results_by_id())
+                found = experiment_bundle(identity, self._all()[0], self._run_groups())
                 return {**found, "is_shared": is_secret_shared(identity)}
             case ["compare", one, other]:
                 return self._compare(one, other)
@@ -184,13 +180,14 @@ class Documents:
             case ["pulse"]:
                 return {"tag": self.tag(f"run/{place.id}")}
             case []:
-                return run_bundle(place, look_at_run(place.root), self._record(place))
+                tables = self.tables(place)
+                return run_bundle(viewed_run(place, tables.checked), tables)
             case ["audit"]:
                 return run_audit_bundle(self._conduct(place), self._record(place), self._index(place))
             case ["edits"]:
                 return edits_bundle(self._record(place))
             case ["episode", episode]:
-                return episode_bundle(self._record(place), episode)
+                return episode_bundle(self.tables(place), episode)
             case ["episode", episode, "pictures", block] if _NUMBER.fullmatch(block):
                 record = self._record(place)
                 return pictures_bundle(record, find_episode(record, episode), int(block))
@@ -204,7 +201,7 @@ class Documents:
         record = self._record(place)
         match kind, base:
             case "submission", []:
-                return submission_bundle(record, number)
+                return submission_bundle(self.tables(place), number)
             case "source", []:
                 return source_bundle(submission_files(record, number))
             case "change", [_, *_]:
@@ -222,78 +219,60 @@ class Documents:
                 return submission_files(self._record(self.index.place(run)), int(number))
         raise NoSuchDocument(f"There is nothing {'/'.join(words)[:120]!r} to compare a submission with.")
 
-    def _all(self) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-        """Return all runs in short, and those that can't be read, with why."""
-        found: list[dict[str, Any]] = []
+    def _all(self) -> tuple[list[ViewedRun], list[dict[str, str]]]:
+        """Return all runs, and those that can't be read, with why."""
+        found: list[ViewedRun] = []
         listed = ((shown(str(problem.root)), shown(problem.reason)) for problem in self.index.problems())
         problems = [{"run": "", "place": path, "reason": reason} for path, reason in listed]
         for place in self.index.places().values():
-            one = self._overview(place)
-            if isinstance(one, str):
-                problems.append({"run": place.id, "place": shown(place.shown), "reason": one})
+            run = self._run(place)
+            if isinstance(run, str):
+                problems.append({"run": place.id, "place": shown(place.shown), "reason": run})
             else:
-                found.append(one)
+                found.append(run)
         return found, problems
 
-    def _filmed(self, task: str) -> Iterator[tuple[dict[str, Any], RunRecord]]:
-        """Yield the runs of a task that may have films, with what is shown of them in short."""
-        for place in self.index.places().values():
-            one = self._overview(place)
-            if isinstance(one, str) or one["task"] != task:
-                continue
-            if one["films"] or below(place.root, place.paths.films):
+    def _filmed(self, task: str) -> Iterator[tuple[ViewedRun, RunTables]]:
+        """Yield the runs of a task that may have films."""
+        for run in self._all()[0]:
+            place = run.place
+            if run.row.task == task and (run.row.films or below(place.root, place.paths.films)):
                 try:
-                    record = self._record(place)
+                    tables = self.tables(place)
                 except (EvoPolicyGymError, OSError):
                     continue  # it is listed among those that can't be read
-                yield one, record
+                yield run, tables
 
     def _added_to(self, kind: str) -> str:
         """Return what changes a document about all runs, besides their records."""
         adds = {"task": _added, "audit": _grown}.get(kind)
         return " ".join(map(adds, self.index.places().values())) if adds else ""
 
-    def _overview(self, place: RunPlace) -> dict[str, Any] | str:
+    def _run(self, place: RunPlace) -> ViewedRun | str:
+        """Return a run, or why it can't be read."""
         stamp = place.stamp()
-        kept = self._overviews.get(place.id)
+        kept = self._runs.get(place.id)
         if kept is None or kept[0] != stamp:
-            result = None
             try:
-                run = open_run(place.root)
-                kept = stamp, overview(place, run)
-                if run.summary.stage is Stage.FINISHED:
-                    with suppress(EvoPolicyGymError, OSError):
-                        result = result_of(run)
+                kept = stamp, viewed_run(place, open_run(place.root))
             except (EvoPolicyGymError, OSError) as error:
                 kept = stamp, shown(str(error))
-            self._results[place.id] = result
-            self._overviews[place.id] = kept
+            self._runs[place.id] = kept
         return kept[1]
 
-    def _result(self, place: RunPlace) -> RunRow | None:
-        """Return a run's result; None where it isn't finished."""
-        self._overview(place)
-        return self._results.get(place.id)
-
-    def _finished(self) -> list[tuple[RunPlace, RunRow]]:
+    def _finished(self) -> list[ViewedRun]:
         """Return the finished runs that tables have."""
-        places = self.index.places().values()
-        return [(place, result) for place in places if (result := self._result(place)) is not None]
-
-    def _results_by_id(self) -> dict[str, RunRow]:
-        return {place.id: result for place, result in self._finished()}
+        return [run for run in self._all()[0] if run.is_finished]
 
     def _suite(self, beside: Sequence[str]) -> dict[str, Any]:
-        found = self._finished()
-        ids: dict[Path, str] = {place.root: place.id for place, _ in found}
-        return suite_bundle([result for _, result in found], ids, [shipped(name) for name in beside])
+        return suite_bundle(self._finished(), [shipped(name) for name in beside])
 
     def _run_groups(self) -> Groups:
         """Return the groups of all runs, kept as long as no run changes."""
         stamp = self.index.stamp()
         kept, groups = self._groups
         if kept != stamp:
-            groups = groups_of(self._results_by_id(), self._all()[0])
+            groups = groups_of(self._all()[0])
             self._groups = stamp, groups
         return groups
 
@@ -310,18 +289,17 @@ class Documents:
         return kept[1]
 
     def _compare(self, name: str, other: str) -> dict[str, Any]:
-        places = self.index.place(name), self.index.place(other)
-        runs = []
-        for place in places:
-            run = self._overview(place)
-            if isinstance(run, str):
-                raise RecordError(run)
-            runs.append(run)
-        given = places[0].given or places[0].shown, places[1].given or places[1].shown
-        return compare_bundle((runs[0], runs[1]), (self._result(places[0]), self._result(places[1])), given)
+        first, second = (self._run(self.index.place(run)) for run in (name, other))
+        if isinstance(first, ViewedRun) and isinstance(second, ViewedRun):
+            return compare_bundle(first, second)
+        raise RecordError(first if isinstance(first, str) else str(second))
+
+    def tables(self, place: RunPlace) -> RunTables:
+        """Return a run's tables, whether or not its record holds."""
+        return self._tables.get(place.id, place.stamp(), lambda: tables_of(look_at_run(place.root)))
 
     def _record(self, place: RunPlace) -> RunRecord:
-        return self._records.get(place.id, place.stamp(), lambda: read_run(place.root))
+        return self.tables(place).record
 
     def _index(self, place: RunPlace) -> Index:
         path = below(place.root, place.paths.transcript)

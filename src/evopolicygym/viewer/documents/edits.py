@@ -7,16 +7,14 @@ from typing import Any
 
 from evopolicygym.analysis.lineage.lineage import lineage
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.viewer.documents.reading import shown
+from evopolicygym.records.rows import Edit, columns
+from evopolicygym.viewer.documents.document import document
 
-OF_THE_RUN = ("run_id", "checkpoint", "episodes")
-"""Columns that the document of the run has in a form of its own."""
+OF_THE_SUBMISSION = frozenset({"run_id", "checkpoint", "episodes", "spent", "train_mean", "validation_mean"})
+"""Columns that the rows of submissions have too."""
 
 
 def edits_bundle(record: RunRecord) -> dict[str, Any]:
     """Return each submission's edit, by the names of its columns."""
-    rows = [{name: value for name, value in dict(edit).items() if name not in OF_THE_RUN} for edit in lineage(record)]
-    for row in rows:
-        row["hypothesis"] = shown(row["hypothesis"] or "")
-        row["settings"] = {shown(str(name)): shown(str(value)) for name, value in row["settings"].items()}
-    return {"edits": rows}
+    names = [column.name for column in columns(Edit) if column.name not in OF_THE_SUBMISSION]
+    return {"edits": [document(edit, *names) for edit in lineage(record)]}

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from evopolicygym.core.agent import AgentEnd, used_of
+from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.event import CloseReason, RunStatus
 from evopolicygym.core.run_summary import AgentTurn, RunSummary
 from evopolicygym.core.text import counted
-from evopolicygym.viewer.documents.reading import shown
 
 FAILED: Mapping[str, str] = {
     AgentEnd.CRASHED: "The agent crashed",
@@ -29,22 +28,29 @@ CLOSED: Mapping[CloseReason, str] = {
 }
 
 
-def ending(summary: RunSummary) -> dict[str, Any] | None:
-    """Return how a run ended: what ended it (``RunSummary.ended_by``), the episodes left unspent, and both in words.
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended, in words; ``RunRow.ended_by`` says it for programs."""
 
-    None while it goes on.
-    """
+    what: str
+    """What ended it, and how many episodes were left."""
+    why: str
+    """What the agent or the limit says of it; may be empty."""
+
+
+def ending(summary: RunSummary) -> Ending | None:
+    """Return how a run ended; None while it goes on."""
     closed, budget = summary.outcome.closed, summary.budget
     if closed is None:
         return None
     last = summary.timing.agent_turns[-1] if summary.timing.agent_turns else None
-    unspent = budget.episodes - budget.spent
     what, why = _cause(summary, closed, last)
     spent = f"after {budget.spent:,} of {counted(budget.episodes, 'episode')}"
-    texts = [what if closed is CloseReason.BUDGET_SPENT else f"{what} {spent}; {unspent:,} unspent"]
+    unspent = f"{what} {spent}; {budget.episodes - budget.spent:,} unspent"
+    texts = [what if closed is CloseReason.BUDGET_SPENT else unspent]
     if summary.outcome.status is RunStatus.NO_OK_SUBMIT:
         texts.append("no submission could be scored")
-    return {"by": summary.ended_by, "unspent": max(0, unspent), "what": f"{'; '.join(texts)}.", "why": shown(why)}
+    return Ending(f"{'; '.join(texts)}.", why)
 
 
 def _cause(summary: RunSummary, closed: CloseReason, last: AgentTurn | None) -> tuple[str, str]:
@@ -52,7 +58,7 @@ def _cause(summary: RunSummary, closed: CloseReason, last: AgentTurn | None) -> 
     if closed is CloseReason.BUDGET_SPENT:
         return f"The whole budget of {counted(summary.budget.episodes, 'episode')} was spent", ""
     if closed is CloseReason.ALLOWANCE_SPENT:
-        return "A limit ended the run", _limit(summary, last)
+        return "A limit ended the run", summary.limit_message
     if closed is CloseReason.AGENT_ENDED and last and last.end in FAILED:
         return FAILED[last.end], _last_line(last.message)
     return CLOSED[closed], ""
@@ -62,12 +68,3 @@ def _last_line(message: str) -> str:
     """Return the last line of a message, which of an exception names it; records spell line ends out."""
     lines = [line.strip() for line in re.split(r"\n|\\n", message) if line.strip()]
     return lines[-1][:MOST_WHY] if lines else ""
-
-
-def _limit(summary: RunSummary, last: AgentTurn | None) -> str:
-    """Return which limit was reached: as the last turn says, else by what was used."""
-    if last and last.end == AgentEnd.ALLOWANCE_SPENT and last.message:
-        return last.message
-    usage = {name: amount or 0.0 for name, amount in summary.usage.amounts.items()} if summary.usage else {}
-    turns = summary.timing.agent_turns
-    return summary.agent.allowance.spent(used_of(usage, sum(turn.seconds for turn in turns), len(turns)))

@@ -4,14 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.run_tables import RunTables
+from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Discrete, recorded_space
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.rows import EpisodeRow
 from evopolicygym.records.trajectories import read_steps
+from evopolicygym.viewer.documents.document import document
 from evopolicygym.viewer.documents.pictures import block_steps, picture_layouts, without_pictures
 from evopolicygym.viewer.documents.reading import (
     MOST_TEXT,
+    EpisodePlace,
     below,
     excerpt,
     film_file,
@@ -20,13 +25,13 @@ from evopolicygym.viewer.documents.reading import (
     find_episode,
     shown,
 )
-from evopolicygym.viewer.documents.run import episode_line
+from evopolicygym.viewer.documents.run import EPISODE
 from evopolicygym.viewer.documents.step_columns import Kept, flat, step_files, thinned
 
 
-def episode_bundle(record: RunRecord, name: str) -> dict[str, Any]:
+def episode_bundle(tables: RunTables, name: str) -> dict[str, Any]:
     """Return an episode by its name; raise ``UsageError`` where there is none of this name."""
-    place = find_episode(record, name)
+    record, place = tables.record, find_episode(tables.record, name)
     episode, folder = place.episode, place.folder
     if episode is None and place.episode_return is None:
         raise UsageError(f"Episode {name} has not been played yet, or never will be.")
@@ -34,23 +39,26 @@ def episode_bundle(record: RunRecord, name: str) -> dict[str, Any]:
     film = film_file(record, place)
     selected = record.state.selected
     return {
+        **document(place, "split", "submission", "position", "case", "episode_return"),
+        **(document(row, *EPISODE, "seconds") if (row := _row(tables, place)) else {}),
         "name": name,
-        "split": place.split.value,
-        "submission": place.submission,
-        "selected": selected is not None and selected.checkpoint == place.checkpoint,
-        "position": place.position,
-        "case": place.case,
-        "return": place.episode_return,
-        **(episode_line(episode) or {}),
-        "seconds": episode.seconds if episode and episode.trajectory_sha256 else None,
-        "failed": {"reason": failure.reason.value, "step": failure.step, "message": shown(failure.message),
-                   "traceback": shown(failure.traceback)} if failure else None,
+        "is_selected": selected is not None and selected.checkpoint == place.checkpoint,
+        "reward_components": dict(episode.reward_components) if episode else {},
+        "failed": document(failure),
         "post_hoc": episode is None,
         "series": _series(record, folder) if episode and step_files(record, folder) else None,
         "stdout": _text(record.paths, folder / "stdout.txt"),
         "stderr": _text(record.paths, folder / "stderr.txt"),
         "film": film_shown(film_read(record, film), place) if film else None,
-    }  # fmt: skip
+    }
+
+
+def _row(tables: RunTables, place: EpisodePlace) -> EpisodeRow | None:
+    """Return the row of an episode; None if it is known after the score was."""
+    number = place.submission if place.split is Split.TRAIN else None
+    key = place.split.value, number, place.checkpoint, place.position
+    rows = {(row.split, row.submission, row.checkpoint, row.position): row for row in tables.episodes}
+    return rows.get(key)
 
 
 def _series(record: RunRecord, folder: Path) -> dict[str, Any]:
@@ -97,4 +105,4 @@ def _name(columns: list[dict[str, Any]], space: Any, meanings: Sequence[str]) ->
 
 def _text(paths: RunPaths, path: Any) -> dict[str, object] | None:  # noqa: ANN401 - a path
     found = excerpt(below(paths.root, path), MOST_TEXT)
-    return found.document() if found and found.text.strip() else None
+    return document(found) if found and found.text.strip() else None

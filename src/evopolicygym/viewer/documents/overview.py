@@ -7,17 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from evopolicygym.analysis.published.score_tables import paper
-from evopolicygym.core.agent import PriceSnapshot
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.run_summary import SubmissionSummary
 from evopolicygym.core.score import best_so_far
-from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import shell_word, without_directories
 from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.checked import CheckedRun
@@ -26,8 +21,8 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import DOCUMENT, JOURNAL, Problem, scan
 from evopolicygym.records.rows import RunRow
 from evopolicygym.records.tables import run_row
-from evopolicygym.specs.games import game_of
-from evopolicygym.viewer.documents.ending import ending
+from evopolicygym.viewer.documents.document import document
+from evopolicygym.viewer.documents.ending import Ending, ending
 from evopolicygym.viewer.documents.reading import shown
 
 SCAN_S = 1.0
@@ -158,110 +153,64 @@ def _stamp(path: Path) -> str:
     return f"{found.st_mtime_ns}.{found.st_size}" if not stat.S_ISLNK(found.st_mode) else "link"
 
 
-SUMMARY = {
-    "run_id": "run_id",
-    "entry": "agent",
-    "seed": "seed",
-    "experiment": "experiment_id",
-    "split": "split",
-    "stage": "stage",
-    "status": "status",
-    "ended_by": "ended_by",
-    "is_early": "is_early",
-    "selected": "selected_submission",
-    "budget": "budget",
-    "spent": "spent",
-}
-"""The columns of a run's row that every page of a run has, by the names that pages have them by."""
-OVERVIEW = SUMMARY | {
-    "task": "task",
-    "family": "family",
-    "kind": "kind",
-    "environment_id": "environment_id",
-    "commitment": "commitment",
-    "score": "score",
-    "standard_error": "score_standard_error",
-    "success_rate": "success_rate",
-    "submissions": "submissions",
-    "isolation": "isolation",
-    "films": "films",
-    "tokens": "tokens",
-    "cost": "cost_usd",
-    "cost_is_lower_bound": "cost_is_lower_bound",
-}
-"""Those that the overview has."""
+LISTED = (
+    "run_id", "record", "unchecked", "task", "family", "kind", "agent", "seed", "experiment", "experiment_id", "split",
+    "stage", "status", "ended_by", "is_early", "score", "score_standard_error", "success_rate", "selected_submission",
+    "budget", "spent", "submissions", "tokens", "cost_usd", "cost_is_lower_bound", "price", "opened_at", "finished_at",
+    "name", "tags", "note",
+)  # fmt: skip
+"""The columns of a run's row that lists of runs have."""
 OPTIONS = (
     "agent_kind", "model", "effort", "limits", "budget", "min_episodes", "max_episodes", "max_submissions",
     "finish_allowed", "text", "interface", "feedback", "memory", "train_cases", "validation_cases", "held_out_cases",
     "policy_packages", "split", "isolation", "protocol_version",
 )  # fmt: skip
-"""The columns of a run's row that an experiment's page compares."""
+"""Those that an experiment's page compares."""
 
 
-def columns_of(row: RunRow, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return columns of a run's row by the names that a page has them by."""
-    return {name: _as_json(getattr(row, column)) for name, column in names.items()}
+@dataclass(frozen=True, slots=True)
+class ViewedRun:
+    """A run that pages show."""
+
+    place: RunPlace
+    row: RunRow
+    ended: Ending | None
+    is_played: bool
+    """Whether a process plays it."""
+    is_finished: bool
+    """Whether tables have it."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The run's options as pages have them."""
+        values = {name: getattr(self.row, name) for name in OPTIONS}
+        return {name: "none" if value in (None, "") else shown(str(value)) for name, value in values.items()}
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """Episodes spent and the best validation mean by then, wherever it grows, and at the end."""
+        bests = best_so_far(point.validation_mean for point in self.row.curve)
+        points: list[tuple[int, float]] = []
+        for point, best in zip(self.row.curve, bests, strict=True):
+            if best is not None and not (points and points[-1][1] == best):
+                points.append((point.spent, best))
+        spent = self.row.curve[-1].spent if self.row.curve else 0
+        return [*points, (spent, points[-1][1])] if points and points[-1][0] < spent else points
 
 
-def _as_json(value: Any) -> Any:  # noqa: ANN401 - a cell of any column
-    match value:
-        case str():
-            return shown(str(value))
-        case datetime():
-            return value.isoformat()
-    return value
-
-
-def overview(place: RunPlace, run: CheckedRun) -> dict[str, Any]:
-    """Return a run in short."""
+def viewed_run(place: RunPlace, run: CheckedRun) -> ViewedRun:
+    """Return a run as pages show it."""
     summary = run.summary
-    environment, row = summary.task.environment, run_row(run)
+    is_played = not summary.is_finished and place.is_played
+    return ViewedRun(place, run_row(run), ending(summary), is_played, summary.is_finished)
+
+
+def listed(run: ViewedRun, group: str | None, *more: str) -> dict[str, Any]:
+    """Return a run as lists of runs have it, with ``more`` columns of its row."""
     return {
-        "id": place.id,
-        "place": shown(place.shown),
-        **columns_of(row, OVERVIEW),
-        **labels_of(row),
-        "price": _price_key(row.price),
-        "experiment_name": shown(row.experiment_name),
-        "record": row.record.value,
-        "unchecked": shown(row.unchecked or ""),
-        "revealed": row.revealed,
-        "ended": ending(summary),
-        "options": {name: _option_text(getattr(row, name)) for name in OPTIONS},
-        "returns": list(row.held_out_returns),
-        "curve": learning_curve(summary.submissions),
-        "is_published": paper().has(environment.name, game_of(environment)),
-        "random": environment.random_anchor.mean if environment.random_anchor else None,
-        "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
-        "opened_at": row.opened_at.isoformat(),
-        "finished_at": row.finished_at.isoformat() if row.finished_at else None,
-        "is_played": not summary.is_finished and place.is_played,
+        "id": run.place.id,
+        "place": shown(run.place.shown),
+        "group": group,
+        **document(run, "ended", "is_played"),
+        **document(run.row, *LISTED, *more),
     }
-
-
-def _price_key(price: PriceSnapshot | None) -> str:
-    """Return a text that two prices share exactly if costs at them can be added; empty if unknown."""
-    return "" if price is None else hashlib.sha256(repr(price.terms).encode()).hexdigest()[:12]
-
-
-def _option_text(value: object) -> str:
-    """Return an option's value as pages have it."""
-    return "none" if value in (None, "") else shown(str(value))
-
-
-def labels_of(row: RunRow) -> dict[str, Any]:
-    """Return a run's name, tags and note as pages have them."""
-    return {"name": shown(row.name or ""), "tags": list(map(shown, row.tags or ())), "note": shown(row.note or "")}
-
-
-def learning_curve(submissions: Sequence[SubmissionSummary]) -> list[list[float]]:
-    """Return episodes spent and the best validation mean by then, wherever it grows, and at the end."""
-    spent = list(accumulate(submission.n_episodes for submission in submissions))
-    bests = best_so_far(
-        submission.validation_mean if submission.status is SubmissionStatus.OK else None for submission in submissions
-    )
-    points: list[list[float]] = []
-    for at, best in zip(spent, bests, strict=True):
-        if best is not None and not (points and points[-1][1] == best):
-            points.append([at, best])
-    return [*points, [spent[-1], points[-1][1]]] if points and points[-1][0] < spent[-1] else points

@@ -2,19 +2,22 @@
 
 import base64
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from evopolicygym.analysis.run_tables import RunTables
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, RecordedSpace, Tuple, recorded_space
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.trajectories import Step, read_steps
+from evopolicygym.viewer.documents.document import document
+from evopolicygym.viewer.documents.overview import ViewedRun
 from evopolicygym.viewer.documents.reading import EpisodePlace, film_file, film_read, film_shown, find_episode
 from evopolicygym.viewer.documents.step_columns import step_files, thinned_steps
 from evopolicygym.viewer.documents.submission import hidden_bundle
@@ -120,38 +123,38 @@ MOST_CASES = 100
 ORDER = {Split.HELD_OUT: 0, Split.VALIDATION: 1, Split.TRAIN: 2}
 
 
-def films_bundle(runs: Iterable[tuple[Mapping[str, Any], RunRecord]]) -> list[dict[str, Any]]:
+def films_bundle(runs: Iterable[tuple[ViewedRun, RunTables]]) -> list[dict[str, Any]]:
     """Return the cases of which two runs or more have a film, held-out ones first; each run has one of each case.
 
-    ``runs`` are records with what is shown of them in short. Runs play the same case where they committed to the same
-    cases.
+    Runs play the same case where they committed to the same cases.
     """
-    cases: dict[tuple[str, Split, int], list[dict[str, Any]]] = defaultdict(list)
-    for short, record in runs:
-        for (split, case), name in _films(record):
+    cases: dict[tuple[str | None, Split, int], list[dict[str, Any]]] = defaultdict(list)
+    for run, tables in runs:
+        record = tables.record
+        for (split, case), name in _films(tables):
             place = find_episode(record, name)
             file = film_file(record, place)
-            cases[short["commitment"], split, case].append({
-                "run": short["id"],
-                "entry": short["entry"],
-                "seed": short["seed"],
-                "submission": place.submission,
-                "name": name,
-                "return": place.episode.episode_return if place.episode else place.episode_return,
-                "film": film_shown(film_read(record, file) if file else None, place),
-            })  # fmt: skip
+            cases[run.row.commitment, split, case].append(
+                document(run.row, "agent", "seed")
+                | {
+                    "run": run.place.id,
+                    "submission": place.submission,
+                    "name": name,
+                    "episode_return": place.episode.episode_return if place.episode else place.episode_return,
+                    "film": film_shown(film_read(record, file) if file else None, place),
+                }
+            )
     several = [(split, case, films) for (_, split, case), films in cases.items() if films[1:]]
     several.sort(key=lambda item: (ORDER[item[0]], item[1]))
     return [{"split": split.value, "case": case, "films": films} for split, case, films in several[:MOST_CASES]]
 
 
-def _films(record: RunRecord) -> Iterator[tuple[tuple[Split, int], str]]:
+def _films(tables: RunTables) -> Iterator[tuple[tuple[Split, int], str]]:
     """Yield each case of which a run has a film, and the film's name: of the selected checkpoint, else the latest."""
-    state = record.state
     chosen: dict[tuple[Split, int], str] = {}
-    selected = [state.submissions[state.selected.submit_index]] if state.selected else []
-    for submission in (*state.submissions, *selected):
-        for name in hidden_bundle(record, submission)["films"]:
-            place = find_episode(record, name)
+    selected = [submission for submission in tables.submissions if submission.is_selected]
+    for submission in (*tables.submissions, *selected):
+        for name in hidden_bundle(tables, submission)["films"]:
+            place = find_episode(tables.record, name)
             chosen[place.split, place.case] = name
     yield from chosen.items()

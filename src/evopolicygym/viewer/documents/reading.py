@@ -32,10 +32,6 @@ class Excerpt:
     """Bytes of the whole."""
     cut: bool
 
-    def document(self) -> dict[str, object]:
-        """Return it as a document holds it."""
-        return {"text": self.text, "size": self.size, "cut": self.cut}
-
 
 def within(root: Path, *names: str) -> Path | None:
     """Return what lies below a run's directory under plain names; None where it isn't there, or a link leads there."""

@@ -16,6 +16,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.run_tables import RunTables
+from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.strict_json import dumps
@@ -113,8 +115,8 @@ class DocumentCache:
             "runs",
             *dict.fromkeys([suite_name(()), suite_name(shipped)]),
             "audit",
-            *(f"task/{task['name']}" for task in listed["tasks"]),
-            *(f"experiment/{name}" for name in sorted({run["experiment"] for run in listed["runs"]} - {"", None})),
+            *(f"task/{task['task']}" for task in listed["tasks"]),
+            *(f"experiment/{name}" for name in sorted({run["experiment_id"] for run in listed["runs"]} - {None})),
         ]
         documents, films, problems = list[CachedDocument](), list[CachedFilm](), dict[str, str]()
         for name in follow("leaderboards and tasks", names):
@@ -153,16 +155,16 @@ class DocumentCache:
         yield from self._include(always, None, contents)
         if f"run/{run}" in contents.problems:
             return
-        about = json.loads(self._documents.document(f"run/{run}"))
+        tables = self._documents.tables(self._documents.index.place(run))
         for kind in ("submission", "source"):
-            names = [f"run/{run}/{kind}/{submission['index']}" for submission in about["submissions"]]
+            names = [f"run/{run}/{kind}/{number}" for number in range(len(tables.submissions))]
             yield from self._include(names, until, contents)
         transcript = f"run/{run}/transcript"
         first = self._build(f"{transcript}/0", contents.problems)
         pages = [f"{transcript}/{page}" for page in range(max(1, first["pages"]))] if first else []
         half = self.tally.bytes + max(0, until - self.tally.bytes) // 2
         yield from self._include(pages, half, contents)
-        episodes = [f"run/{run}/episode/{name}" for name in episode_names(about, self._episodes)]
+        episodes = [f"run/{run}/episode/{name}" for name in episode_names(tables, self._episodes)]
         yield from self._include(episodes, until, contents)
 
     def _include(
@@ -225,7 +227,8 @@ class DocumentCache:
             problems[name] = local(shown(str(error)))
             return None
         if not self._films:
-            made.update({key: nothing for key, nothing in (("film", None), ("films", [])) if key in made})
+            nothing: dict[str, Any] = {"film": None, "films": []}
+            made.update({key: nothing[key] for key in nothing if isinstance(made.get(key), dict | list)})
         return made
 
     def _count(self, documents: Iterable[CachedDocument]) -> None:
@@ -234,28 +237,22 @@ class DocumentCache:
             self.tally.bytes += len(document.packed)
 
 
-def episode_names(run: Mapping[str, Any], which: Episodes) -> list[str]:
-    """Return the names of the included episodes of a run's document, the selected checkpoint's first.
-
-    Unplayed episodes are left out.
-    """
+def episode_names(tables: RunTables, which: Episodes) -> list[str]:
+    """Return the names of the included episodes of a run, the selected checkpoint's first."""
     if which is Episodes.NONE:
         return []
+    selected = {row.submission: row.checkpoint for row in tables.submissions if row.is_selected}
     hidden = [
-        f"{split}-{run['selected']}-{case}"
-        for split, rollout in reversed(run["hidden"].items())
-        for case, episode in enumerate(rollout["episodes"])
-        if episode
+        f"{row.split}-{number}-{row.position}"
+        for split in (Split.HELD_OUT, Split.VALIDATION)
+        for number, checkpoint in selected.items()
+        for row in tables.episodes
+        if (row.split, row.checkpoint) == (split, checkpoint)
     ]
-    submissions = sorted(run["submissions"], key=lambda submission: (not submission["selected"], submission["index"]))
-    train = [
-        f"train-{submission['index']}-{position}"
-        for submission in submissions
-        if which is Episodes.ALL or submission["selected"]
-        for position, episode in enumerate(submission["episodes"])
-        if episode
-    ]
-    return [*hidden, *train]
+    train = [row for row in tables.episodes if row.submission is not None]
+    train = [row for row in train if which is Episodes.ALL or row.submission in selected]
+    train.sort(key=lambda row: row.submission not in selected)
+    return [*hidden, *(f"{row.split}-{row.submission}-{row.position}" for row in train)]
 
 
 def picture_names(name: str, document: Mapping[str, Any]) -> list[str]:

@@ -103,6 +103,8 @@ export function logTicks(low, high, text) {
   return found;
 }
 
+const LETTER = 7.2; // pixels of a digit
+
 // A chart that is drawn anew whenever its place changes its width; left may be a function of that. draw(frame) gets {x, y, left, right, top, bottom};
 // rows() gives its numbers to be downloaded. x.ticks are {at, text} where they are not those of plain numbers;
 // x.whole has ticks at whole numbers alone, as of episodes.
@@ -113,7 +115,9 @@ export function chart({ label, height = 280, x, y, left = 64, bottom = 44, top =
   holder.append(downloads(label, () => shown, rows));
   function redraw() {
     width = holder.clientWidth || 640;
-    const frame = { left: typeof left === "function" ? left(width) : left, right: width - right, top, bottom: height - bottom, width, height };
+    const texts = yTicks ? ticks(...y.domain, (height - bottom - top) / 52).map((at) => plain(at).length) : [];
+    const margin = Math.max(typeof left === "function" ? left(width) : left, LETTER * Math.max(0, ...texts) + (y.title ? 34 : 14));
+    const frame = { left: margin, right: width - right, top, bottom: height - bottom, width, height };
     frame.x = scale(x.domain, [frame.left, frame.right]);
     frame.y = scale(y.domain, [frame.bottom, frame.top]);
     const drawing = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role, "aria-label": label });

@@ -42,10 +42,12 @@ export function finite(value) {
 
 const ROUNDING = 1e-7; // of a value: an error of less is none
 
-// As core/text.py has it: two significant digits of a standard error, four of a number without; two to six decimals.
+// As core/text.py has it: two significant digits of a standard error, four of a number without; two to six decimals,
+// none of large ones.
 export function decimals(value, error) {
   const known = finite(error) !== null && error > ROUNDING * Math.abs(value);
   const size = known ? error : Math.abs(value);
+  if (size >= (known ? 100 : 10_000)) return 0;
   return size ? Math.min(Math.max((known ? 1 : 3) - Math.floor(Math.log10(size)), 2), 6) : 2;
 }
 
@@ -118,10 +120,11 @@ export function endsOf(score) {
 }
 
 const NO_WIDTH = 1e-6; // an interval of less has none: all that was drawn agreed
+const SHARE_DIGITS = 3; // most decimals of a share
 
 function asMeasured(value, score) {
   const error = score ? errorOf(score) : null;
-  return number(finite(value), error > NO_WIDTH ? undefined : 2, error);
+  return number(finite(value), error > NO_WIDTH ? Math.min(SHARE_DIGITS, decimals(value, error)) : 2, error);
 }
 
 // A name as long as there is room for; the whole of it shows when it is pointed at.
@@ -137,7 +140,7 @@ export function moment(text) {
 export function duration(seconds) {
   const known = finite(seconds);
   if (known === null) return "–";
-  if (known < 60) return `${number(known, known < 10 ? 1 : 0)} s`;
+  if (known < 60) return `${number(known, known < 0.1 ? 3 : known < 10 ? 1 : 0)} s`;
   return known < 5400 ? `${Math.round(known / 60)} min` : `${number(known / 3600, 1)} h`;
 }
 

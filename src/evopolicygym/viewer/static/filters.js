@@ -1,15 +1,16 @@
 // Filters of the list of runs: one choice for each of some properties, with how many runs each choice leaves.
 
 import { h, put, count } from "./dom.js";
+import { experimentName } from "./page_entry.js";
 
 const STATES = { scored: "scored", unscored: "nothing to score", live: "being played", interrupted: "interrupted" };
 const stateName = (run) => (run.stage !== "finished" ? (run.is_played ? "live" : "interrupted") : run.status === "scored" ? "scored" : "unscored");
 
 // What runs are filtered by: the values that a run has, and the text of each.
 const FACETS = [
-  { name: "entry", values: (run) => [run.entry] },
+  { name: "agent", values: (run) => [run.agent] },
   { name: "task", values: (run) => [run.task] },
-  { name: "experiment", values: (run) => (run.experiment ? [run.experiment] : []), text: (value, run) => run.experiment_name || value.slice(0, 12) },
+  { name: "experiment", values: (run) => (run.experiment_id ? [run.experiment_id] : []), text: (_, run) => experimentName(run) },
   { name: "state", values: (run) => [stateName(run)], text: (value) => STATES[value] },
   { name: "tag", values: (run) => run.tags ?? [] },
 ];

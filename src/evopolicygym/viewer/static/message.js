@@ -36,7 +36,7 @@ export function marked(text, query) {
 }
 
 function who(entry, { address }) {
-  const usage = entry.usage ? [`${short(entry.usage.input)} tokens in`, entry.usage.output === null ? null : `${short(entry.usage.output)} out`, entry.usage.cost === null ? null : money(entry.usage.cost, entry.usage.cost_is_lower_bound)] : [];
+  const usage = entry.usage ? [`${short(entry.usage.input_tokens)} tokens in`, entry.usage.output_tokens === null ? null : `${short(entry.usage.output_tokens)} out`, entry.usage.cost_usd === null ? null : money(entry.usage.cost_usd, entry.usage.cost_is_lower_bound)] : [];
   return h("div", { class: "who" }, h("span", null, entry.role || "output"), entry.time ? h("span", { class: "soft" }, entry.time.slice(11, 19)) : null,
     h("span", { class: "soft usage" }, usage.filter(Boolean).join(", ")),
     h("a", { class: "anchor", href: address(entry), "aria-label": `Link to this ${entry.role || "output"} at ${count(entry.at)}`, title: "Link to this message" }, "#"));
@@ -73,14 +73,14 @@ function firstLine(text) {
 }
 
 function submitted(entry, { run, index }) {
-  const one = run.submissions[entry.submission];
+  const one = run.submission_rows[entry.submission];
   const parts = [];
-  if (one.train !== null) parts.push(`train ${number(one.train)}`);
-  if (one.validation) parts.push(["validation ", plusMinus(one.validation.mean, one.validation.standard_error)]);
-  if (one.playing) parts.push("being played");
+  if (one.train_mean !== null) parts.push(`train ${number(one.train_mean)}`);
+  if (one.validation_mean !== null) parts.push(["validation ", plusMinus(one.validation_mean, one.validation_standard_error)]);
+  if (one.published_at === null) parts.push("being played");
   else if (one.status !== "ok") parts.push(one.status.replaceAll("_", " "));
-  if (one.selected) parts.push("selected");
-  else if (one.new_best) parts.push("new best");
+  if (one.is_selected) parts.push("selected");
+  else if (one.is_new_best) parts.push("new best");
   return h("div", { class: entry.submission === index ? "submitted here" : "submitted", "data-at": entry.at },
     h("span", null, link(`#/run/${run.id}/${entry.submission}/change`, `submission ${entry.submission}`), parts.map((part) => [" · ", part])));
 }

@@ -15,18 +15,18 @@ export async function comparePage(now) {
   if (!one || !other) throw new Error("Two runs are compared; choose them in the list of runs.");
   const comparison = await load(`compare/${encodeURIComponent(one)}/${encodeURIComponent(other)}`);
   const [a, b] = comparison.runs;
-  const looks = comparison.runs.map((run) => look(run.entry)).map((own, place) => ({ ...own, name: LETTERS[place], second: place === 1 && a.entry === b.entry ? " second" : "" }));
+  const looks = comparison.runs.map((run) => look(run.agent)).map((own, place) => ({ ...own, name: LETTERS[place], second: place === 1 && a.agent === b.agent ? " second" : "" }));
   const element = h("div", null,
     h("div", { class: "head" }, h("div", null, h("h1", null, "Two runs on ", a.task === b.task ? a.task : `${a.task} and ${b.task}`), h("p", { class: "lead" }, "A less B: above zero, A is better."))),
     h("div", { class: "pair" }, comparison.runs.map((run, place) => h("article", { class: `c${looks[place].colour}` },
-      h("h2", null, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(looks[place].shape, 0, 0, 5, { class: `dot${looks[place].second}` })), ` ${looks[place].name}  `, link(`#/run/${run.id}`, named(run.entry))),
-      facts(fact("score", run.score === null ? "–" : plusMinus(run.score, run.standard_error)), fact("seed", run.seed ?? "–"), fact("submissions", run.submissions), fact("episodes", `${run.spent} / ${run.budget}`))))),
+      h("h2", null, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(looks[place].shape, 0, 0, 5, { class: `dot${looks[place].second}` })), ` ${looks[place].name}  `, link(`#/run/${run.id}`, named(run.agent))),
+      facts(fact("score", run.score === null ? "–" : plusMinus(run.score, run.score_standard_error)), fact("seed", run.seed ?? "–"), fact("submissions", run.submissions), fact("episodes", `${run.spent} / ${run.budget}`))))),
     comparison.why ? h("p", { class: "warning" }, comparison.why) : difference(comparison, looks),
     comparison.command ? h("p", { class: "note" }, "The same in a terminal: ", h("code", null, comparison.command)) : null,
     comparison.notes?.length ? h("ul", { class: "notes" }, comparison.notes.map((note) => h("li", null, note))) : null,
     a.task === b.task && comparison.runs.some((run) => run.curve.length) ? section("Learning curves", "Best mean validation return so far.", curves(comparison.runs, looks)) : null,
-    legend(looks.map((look, place) => ({ shape: look.shape, className: `dot c${look.colour}${look.second}`, line: `curve c${look.colour}${look.second}`, text: `${look.name}: ${comparison.runs[place].entry}, seed ${comparison.runs[place].seed}` }))));
-  return { title: `${a.entry} and ${b.entry}`, element, crumbs: [[null, "Compare"]] };
+    legend(looks.map((look, place) => ({ shape: look.shape, className: `dot c${look.colour}${look.second}`, line: `curve c${look.colour}${look.second}`, text: `${look.name}: ${comparison.runs[place].agent}, seed ${comparison.runs[place].seed}` }))));
+  return { title: `${a.agent} and ${b.agent}`, element, crumbs: [[null, "Compare"]] };
 }
 
 function difference(comparison, looks) {
@@ -53,7 +53,7 @@ function difference(comparison, looks) {
 
 function curves(runs, looks) {
   const values = runs.flatMap((run) => run.curve.map(([, value]) => value));
-  return chart({ label: "Learning curves of both", height: 260, x: { domain: [0, Math.max(...runs.map((run) => run.budget))], title: "train episodes spent", whole: true }, y: { domain: domain([...values, runs[0].random]), title: "best validation return" },
-    rows: () => [["run", "entry", "seed", "episodes", "best validation"], ...runs.flatMap((run, place) => run.curve.map(([at, value]) => [looks[place].name, run.entry, run.seed, at, value]))],
-    draw: (frame) => [anchorLine(frame, runs[0].random), ...runs.map((run, place) => s("g", { class: `c${looks[place].colour}` }, path(stairs(run.curve, frame.x, frame.y, 0), { class: `curve${looks[place].second}` }), run.curve.map(([at, value]) => mark(looks[place].shape, frame.x(at), frame.y(value), 3.4, { class: `dot${looks[place].second}` }))))] });
+  return chart({ label: "Learning curves of both", height: 260, x: { domain: [0, Math.max(...runs.map((run) => run.budget))], title: "train episodes spent", whole: true }, y: { domain: domain([...values, runs[0].random_anchor?.mean]), title: "best validation return" },
+    rows: () => [["run", "agent", "seed", "episodes", "best validation"], ...runs.flatMap((run, place) => run.curve.map(([at, value]) => [looks[place].name, run.agent, run.seed, at, value]))],
+    draw: (frame) => [anchorLine(frame, runs[0].random_anchor?.mean), ...runs.map((run, place) => s("g", { class: `c${looks[place].colour}` }, path(stairs(run.curve, frame.x, frame.y, 0), { class: `curve${looks[place].second}` }), run.curve.map(([at, value]) => mark(looks[place].shape, frame.x(at), frame.y(value), 3.4, { class: `dot${looks[place].second}` }))))] });
 }

@@ -22,10 +22,10 @@ export async function compareRunsPage({ words: ids, look }) {
     h("div", { class: "head" }, h("div", null, h("h1", null, `${count(runs.length)} runs`), h("p", { class: "lead" }, "Differences are to the first: above zero, the run is better than it."))),
     runs.length < ids.length ? h("p", { class: "warning" }, `${count(ids.length - runs.length)} of the runs that were asked for are not here.`) : null,
     section("Scores", runs.length - 1 > MOST_PAIRS ? `Differences of the first ${MOST_PAIRS} runs.` : null, table([
-      { name: "run", text: true, value: (r) => r.run.name || r.run.entry, cell: (r) => link(`#/run/${r.run.id}`, named(r.run.name || r.run.entry)) },
+      { name: "run", text: true, value: (r) => r.run.name || r.run.agent, cell: (r) => link(`#/run/${r.run.id}`, named(r.run.name || r.run.agent)) },
       { name: "task", text: true, value: (r) => r.run.task, cell: (r) => link(`#/task/${encodeURIComponent(r.run.task)}`, named(r.run.task)) },
       { name: "seed", value: (r) => r.run.seed },
-      { name: "score ± s.e.", value: (r) => finite(r.run.score), cell: (r) => (r.run.score === null ? "–" : plusMinus(r.run.score, r.run.standard_error)) },
+      { name: "score ± s.e.", value: (r) => finite(r.run.score), cell: (r) => (r.run.score === null ? "–" : plusMinus(r.run.score, r.run.score_standard_error)) },
       { name: "difference", title: "To the first run, with its 95 % interval over cases", value: (r) => finite(r.pair?.mean), cell: (r) => differenceCell(r, first) },
       { name: "state", text: true, value: (r) => r.run.stage, cell: (r) => stateOf(r.run) },
     ], rows, { caption: "Scores" }), h("p", { class: "note" }, "An interval covers other cases, not what another run of either agent would do.")),
@@ -43,7 +43,7 @@ export async function compareEntriesPage({ asked, settings, look }) {
     missing ? h("p", { class: "warning" }, `${count(missing)} of them ${missing === 1 ? "is" : "are"} not on the leaderboard.`) : null,
     boards.own.map((board) => besideEachOther(names, board, boards.all.length > 1)),
     h("div", null, h("p", { class: "note" }, "Whether two entries differ, with intervals paired by case:"), h("ul", { class: "commands" }, commandsOf(names, boards.own, settings).map((command) => h("li", null, h("code", null, command))))),
-    await overlaid(all.filter((run) => names.includes(run.entry)), look));
+    await overlaid(all.filter((run) => names.includes(run.agent)), look));
   return { title: `${names.length} entries`, element, crumbs: [[null, "Compare"]] };
 }
 
@@ -109,7 +109,7 @@ async function overlaid(runs, look) {
       return { ...group, runs: few };
     }).filter((group) => group.runs.length);
     const total = own.reduce((sum, group) => sum + group.runs.length, 0);
-    return h("div", null, h("h3", null, named(task.name)), total > MOST_CURVES ? h("p", { class: "note toomany" }, `${count(total)} runs are too many for one drawing; these are ${MOST_CURVES} of them.`) : null, curves({ ...task, entries: drawn }, look));
+    return h("div", null, h("h3", null, named(task.task)), total > MOST_CURVES ? h("p", { class: "note toomany" }, `${count(total)} runs are too many for one drawing; these are ${MOST_CURVES} of them.`) : null, curves({ ...task, entries: drawn }, look));
   });
   if (!charts.length) return null;
   return section("Learning curves", `Best mean validation return so far.${names.length > MOST_TASKS ? ` The first ${MOST_TASKS} of ${names.length} tasks.` : ""}`, h("div", { class: "small-multiples" }, charts));

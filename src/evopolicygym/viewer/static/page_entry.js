@@ -4,7 +4,7 @@ import { h, link, named, table, number, measured, plusMinus, count, short, money
 import { audited, conductLines } from "./audit.js";
 import { load, follow } from "./data.js";
 import { intervalBar } from "./chart.js";
-import { captionOf, reach, stateOf } from "./page_suite.js";
+import { captionOf, reach, stateOf, successRate } from "./page_suite.js";
 import { curves } from "./page_task.js";
 import { region } from "./region.js";
 
@@ -37,7 +37,7 @@ export function groupedName({ entry, group }) {
 export async function entryPage({ words: [name = ""], settings, look }) {
   const read = async () => {
     const { runs } = await load("runs");
-    const own = runs.filter((run) => run.entry === name);
+    const own = runs.filter((run) => run.agent === name);
     const boards = own.length && !own.some((run) => run.stage === "finished") ? { all: [], own: [] } : await leaderboardsOf([name], settings);
     const tasks = await Promise.all([...new Set(own.map((run) => run.task))].sort().slice(0, MOST_TASKS).map((task) => load(`task/${encodeURIComponent(task)}`).catch(() => null)));
     return { own, boards, tasks: tasks.filter(Boolean) };
@@ -73,12 +73,12 @@ function parts(name, { own, boards, tasks }, look) {
     facts(
       entry?.agent_kind ? fact("agent", entry.agent_kind) : null, entry?.model ? fact("model", entry.model) : null, entry?.effort ? fact("effort", entry.effort) : null,
       fact("episodes", count(sum("spent"))), fact("submissions", count(sum("submissions"))),
-      sum("tokens") === null ? null : fact("tokens", short(sum("tokens"))), sum("cost") === null ? null : fact("cost", new Set(own.filter((r) => finite(r.cost) !== null).map((r) => r.price)).size > 1 ? "–, at several prices" : money(sum("cost"), own.some((r) => r.cost_is_lower_bound))),
+      sum("tokens") === null ? null : fact("tokens", short(sum("tokens"))), sum("cost_usd") === null ? null : fact("cost", new Set(own.filter((r) => finite(r.cost_usd) !== null).map(({ price }) => price && JSON.stringify([price.rates, price.tiers, price.currency]))).size > 1 ? "–, at several prices" : money(sum("cost_usd"), own.some((r) => r.cost_is_lower_bound))),
       took ? fact("time", duration(took)) : null),
     boards.own.length ? boards.own.map((board) => standing(board, name, boards.all.length > 1)) : nothing("It has no place on the leaderboard.", "None of its runs is finished."),
     others.size ? section("Compare with", null, h("ul", { class: "chips" }, [...others].map((other) => h("li", null, link(compareEntries(name, other), named(other)))))) : null,
     ...drawings(name, tasks, own, look),
-    own.length ? section("Runs", null, table(runColumns(own, ["entry"]), own, { caption: "Runs", most: 200 })) : null,
+    own.length ? section("Runs", null, table(runColumns(own, ["agent"]), own, { caption: "Runs", most: 200 })) : null,
   ];
 }
 
@@ -90,7 +90,7 @@ function standing(board, name, isOneOfSeveral) {
       entry.place ? fact("place", entry.place) : null, entry.tier ? fact("tier", entry.tier) : null,
       entry.rank_score ? fact("rank score", measured(entry.rank_score), ends(entry.rank_score)) : null,
       entry.normalised ? fact("normalised", measured(entry.normalised), ends(entry.normalised)) : null,
-      finite(entry.success_rate) === null ? null : fact("success", percent(entry.success_rate))),
+      finite(entry.success_rate) === null ? null : fact("success rate", ...successRate(entry))),
     scores(entry, board));
 }
 
@@ -120,10 +120,10 @@ function drawings(name, tasks, own, look) {
   const mine = tasks.map((task) => ({ ...task, entries: task.entries.filter((group) => group.entry === name) })).filter((task) => task.entries.some((group) => group.runs.some((run) => run.curve.length)));
   if (!mine.length) return [];
   const all = new Set(own.map((run) => run.task)).size;
-  const rows = mine.flatMap((task) => task.entries.flatMap((group) => group.runs).filter((run) => run.curve.length).map((run) => ({ run, reached: SHARES.map((share) => reachedAt(run, task.random, share)) })));
+  const rows = mine.flatMap((task) => task.entries.flatMap((group) => group.runs).filter((run) => run.curve.length).map((run) => ({ run, reached: SHARES.map((share) => reachedAt(run, task.random_anchor?.mean, share)) })));
   return [
     section("Learning curves", `Best mean validation return so far, against train episodes spent; where a task has several runs, a thick line is their mean, with a band of its standard error.${all > MOST_TASKS ? ` The first ${MOST_TASKS} of ${all} tasks.` : ""}`,
-      h("div", { class: "small-multiples" }, mine.map((task) => h("div", null, h("h3", null, link(`#/task/${encodeURIComponent(task.name)}`, named(task.name))), curves(task, look))))),
+      h("div", { class: "small-multiples" }, mine.map((task) => h("div", null, h("h3", null, link(`#/task/${encodeURIComponent(task.task)}`, named(task.task))), curves(task, look))))),
     section("Efficiency", "Train episodes until a run’s best validation mean had gained so much of what it gained in the end over uniform random; without that anchor, over its first checkpoint.",
       table([
         { name: "task", text: true, value: (r) => r.run.task, cell: (r) => named(r.run.task) },
@@ -162,20 +162,25 @@ function editsOf({ edits, runs, of }) {
 // The columns of tables of runs, with links to all that a run belongs to; those that no run has a value of are left out.
 export function runColumns(runs, without = []) {
   return [
-    { name: "run", text: true, value: (r) => runName(r), cell: (r) => [h("a", { href: `#/run/${r.id}`, title: [r.place, r.note].filter(Boolean).join("\n") }, h("span", { class: "name" }, runName(r))), r.tags.length ? h("div", { class: "tags" }, r.tags.map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag))) : null] },
-    { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
-    { name: "state", title: "Where it stands, and how it ended", text: true, value: (r) => `${r.stage} ${r.ended?.by ?? ""}`, cell: stateOf },
+    { name: "run", text: true, value: (r) => runName(r), cell: (r) => [h("a", { href: `#/run/${r.id}`, title: [r.place, r.note].filter(Boolean).join("\n") }, h("span", { class: "name" }, runName(r))), r.tags ? h("div", { class: "tags" }, r.tags.map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag))) : null] },
+    { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.score_standard_error)) },
+    { name: "state", title: "Where it stands, and how it ended", text: true, value: (r) => `${r.stage} ${r.ended_by ?? ""}`, cell: stateOf },
     { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, named(r.task)) },
-    { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(entryAddress(r.entry), named(r.entry)) },
+    { name: "agent", text: true, value: (r) => r.agent, cell: (r) => link(entryAddress(r.agent), named(r.agent)) },
     { name: "group", title: "Only runs of one group may be compared", text: true, value: (r) => r.group, cell: (r) => (r.group === null ? h("span", { class: "soft" }, "not finished") : named(r.group || "–")) },
     { name: "seed", value: (r) => r.seed },
     { name: "submissions", value: (r) => r.submissions },
     { name: "episodes", title: "Spent of the budget", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
-    { name: "cost", value: (r) => r.cost, cell: (r) => money(r.cost, r.cost_is_lower_bound) },
-    { name: "experiment", text: true, value: (r) => r.experiment_name || r.experiment, cell: (r) => (r.experiment ? link(experimentAddress(r.experiment), named(r.experiment_name || r.experiment.slice(0, 12))) : "–") },
+    { name: "cost", title: "US dollars", value: (r) => r.cost_usd, cell: (r) => money(r.cost_usd, r.cost_is_lower_bound) },
+    { name: "experiment", text: true, value: (r) => r.experiment, cell: (r) => (r.experiment_id ? link(experimentAddress(r.experiment_id), named(experimentName(r))) : "–") },
     { name: "record", title: "How far the record is to be believed on this machine", text: true, value: (r) => r.record, cell: (r) => h("span", { title: r.unchecked }, r.record) },
     { name: "began", text: true, value: (r) => r.opened_at, cell: (r) => h("span", { class: "soft" }, moment(r.opened_at)) },
-  ].filter(({ name }) => !without.includes(name) && (name !== "cost" || runs.some((r) => finite(r.cost) !== null)) && (name !== "group" || runs.some((r) => r.group)) && (name !== "experiment" || runs.some((r) => r.experiment)));
+  ].filter(({ name }) => !without.includes(name) && (name !== "cost" || runs.some((r) => finite(r.cost_usd) !== null)) && (name !== "group" || runs.some((r) => r.group)) && (name !== "experiment" || runs.some((r) => r.experiment_id)));
+}
+
+// What a run's experiment is called: by its name, else by the beginning of its identity.
+export function experimentName({ experiment, experiment_id: id }) {
+  return experiment === id ? id.slice(0, 12) : experiment;
 }
 
 // What a run is called: as it was labelled, else as its directory is.

@@ -8,6 +8,8 @@ import { readdress } from "./memory.js";
 import { picturesOf } from "./pictures.js";
 import { text } from "./tab_feedback.js";
 
+// Whole numbers without decimals.
+const whole = (value) => (Number.isInteger(value) ? count(value) : number(value));
 const ADDRESS_MS = 400; // browsers refuse more than 100 changes of an address in 30 s
 
 export async function episodePage({ words: [id, name], asked }) {
@@ -18,21 +20,21 @@ export async function episodePage({ words: [id, name], asked }) {
   const player = series && series.t.length ? scrubber(series, film, pictures, { start: Number.parseInt(asked.get("step") ?? "", 10) || 0, address: `#/episode/${id}/${encodeURIComponent(name)}` }) : null;
   const back = episode.submission;
   const element = h("div", null,
-    h("div", { class: "head" }, h("div", null, h("h1", null, `Episode ${episode.name}`), h("p", { class: "lead" }, `${run.entry} on ${run.task.name}, case ${episode.case} of ${episode.split.replace("_", "-")}`)),
-      h("div", { class: "score" }, h("div", { class: "big" }, number(episode.return)), h("div", { class: "soft" }, "return"))),
+    h("div", { class: "head" }, h("div", null, h("h1", null, `Episode ${episode.name}`), h("p", { class: "lead" }, `${run.agent} on ${run.task}, case ${episode.case} of ${episode.split.replace("_", "-")}`)),
+      h("div", { class: "score" }, h("div", { class: "big" }, number(episode.episode_return)), h("div", { class: "soft" }, "return"))),
     facts(episode.post_hoc ? fact("known by", "post-hoc") : fact("steps", count(episode.length)), episode.post_hoc ? null : fact("end", ending(episode)), (episode.success ?? null) === null ? null : fact("success", episode.success ? "yes" : "no"),
-      episode.post_hoc ? null : fact("took", duration(episode.seconds)), episode.clipped ? fact("actions clipped", count(episode.clipped)) : null,
-      ...Object.entries(episode.components ?? {}).map(([part, value]) => fact(part, number(value))),
-      fact("submission", link(`#/run/${id}/${back}/episodes`, back), episode.selected ? " (selected)" : ""), fact("episode", neighbours(run, id, episode, kept))),
+      episode.post_hoc ? null : fact("took", duration(episode.seconds)), episode.actions_clipped ? fact("actions clipped", count(episode.actions_clipped)) : null,
+      ...Object.entries(episode.reward_components).map(([part, value]) => fact(part, number(value))),
+      fact("submission", link(`#/run/${id}/${back}/episodes`, back), episode.is_selected ? " (selected)" : ""), fact("episode", neighbours(run, id, episode, kept))),
     episode.failed ? h("div", { class: "trouble" }, h("p", null, h("strong", null, `The policy failed at step ${episode.failed.step} (${episode.failed.reason.replaceAll("_", " ")}). `), run.seed === null ? "" : "From there on random actions played."), text({ text: `${episode.failed.message}\n${episode.failed.traceback}` })) : null,
     episode.film?.same === false ? h("p", { class: "warning" }, `The film shows another episode than was recorded${episode.film.doubt ? `: ${episode.film.doubt}` : "."}`) : null,
     player ? player.element : [film ? h("div", { class: "stage" }, film.element) : null, nothing("The steps of this episode are not in the record.", episode.post_hoc ? "Post-hoc keeps the returns alone; evopolicygym film plays such a case again and shows it." : "Under the feedback profile “returns” none are kept; they can be played again with evopolicygym verify --replay.")],
     episode.stdout || episode.stderr ? section("What the policy printed", null, text(episode.stdout, "stdout.txt"), text(episode.stderr, "stderr.txt")) : null);
-  return { title: `${episode.name} of ${run.entry}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [`#/run/${id}/${back ?? ""}`, run.run_id], [null, episode.name]], ready: () => player?.ready(), end: () => { player?.end(); film?.end(); }, keys: (event) => player?.keys(event) ?? false };
+  return { title: `${episode.name} of ${run.agent}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task)}`, run.task], [`#/run/${id}/${back ?? ""}`, run.run_id], [null, episode.name]], ready: () => player?.ready(), end: () => { player?.end(); film?.end(); }, keys: (event) => player?.keys(event) ?? false };
 }
 
 function neighbours(run, id, episode, kept) {
-  const all = { train: run.submissions[episode.submission]?.episodes.length ?? 0, validation: run.validation_cases, held_out: run.held_out_cases }[episode.split];
+  const all = { train: run.submission_rows[episode.submission]?.episodes ?? 0, validation: run.validation_cases, held_out: run.held_out_cases }[episode.split];
   const name = (place) => episode.name.replace(/\d+$/, place);
   const step = (place, label, what) => (place >= 0 && place < all && (!kept || kept.has(`run/${id}/episode/${name(place)}`)) ? h("a", { href: `#/episode/${id}/${name(place)}`, "aria-label": what }, label) : h("span", { class: "soft" }, label));
   return [step(episode.position - 1, "‹ ", "Episode before"), `${episode.position + 1} of ${all}`, step(episode.position + 1, " ›", "Episode after")];
@@ -139,7 +141,7 @@ function plot(line, series, move) {
   }
   return {
     element: h("figure", { class: "series" }, h("figcaption", null, h("span", { class: "title", title: line.title }, line.title), value, line.unit ? h("span", { class: "soft" }, line.unit) : null),
-      h("div", { class: "limits", "aria-hidden": "true" }, h("span", null, number(high)), h("span", null, low === high ? "" : number(low))), box),
+      h("div", { class: "limits", "aria-hidden": "true" }, h("span", null, whole(high)), h("span", null, low === high ? "" : whole(low))), box),
     draw() {
       const width = box.clientWidth, height = box.clientHeight, ratio = window.devicePixelRatio || 1;
       canvas.width = width * ratio;
@@ -170,7 +172,7 @@ function plot(line, series, move) {
     move(at) {
       const now = line.values[at];
       const label = now === null ? undefined : line.labels?.[now - (line.start ?? 0)];
-      value.textContent = label ? `${now}: ${label}` : number(now, 3);
+      value.textContent = label ? `${now}: ${label}` : whole(now);
       cursor.style.transform = `translateX(${horizontal(box.clientWidth)(series.t[at]).toFixed(1)}px)`;
     },
   };

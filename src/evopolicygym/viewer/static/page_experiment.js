@@ -11,7 +11,7 @@ export async function experimentPage({ words: [id = ""] }) {
   const content = region(parts);
   const draw = () => content.show(found);
   draw();
-  const name = found.name || found.id;
+  const name = found.experiment;
   return { title: name, element: content.element, crumbs: [[null, name]], end: follow("pulse", async () => { found = await load(address); draw(); }) };
 }
 
@@ -22,10 +22,10 @@ function parts(found) {
   const groups = new Set(found.entries.map((one) => one.group)).size;
   const differing = Object.entries(found.options.differing);
   return [
-    h("div", { class: "head" }, h("div", null, h("h1", null, h("span", { class: "on" }, "Experiment "), named(found.name || found.id)),
+    h("div", { class: "head" }, h("div", null, h("h1", null, h("span", { class: "on" }, "Experiment "), named(found.experiment)),
       h("p", { class: "lead" }, `${plural(found.runs.length, "run")} of ${plural(entries.length, "entry", "entries")} on ${plural(found.tasks.length, "task")}`))),
     facts(fact("finished", `${count(finished)} of ${count(found.runs.length)}`), fact("episodes", `${count(found.spent)} of ${count(found.budget)} (${percent(found.spent / found.budget)})`),
-      fact("missing runs", count(missing)), fact("cases", found.secrets.join(", "), found.is_shared ? h("span", { class: "soft", title: "Other machines hold the secret of its cases as well" }, " (secret shared)") : null), fact("id", h("code", null, found.id))),
+      fact("missing runs", count(missing)), fact("cases", found.secrets.join(", "), found.is_shared ? h("span", { class: "soft", title: "Other machines hold the secret of its cases as well" }, " (secret shared)") : null), fact("id", h("code", null, found.experiment_id))),
     section("Tasks by entries", `Mean held-out return ± its standard error, and how many runs are finished of ${count(found.repeats)}.`, table([
       { name: "task", text: true, value: (task) => task, cell: (task) => link(`#/task/${encodeURIComponent(task)}`, named(task)) },
       ...found.entries.map((one) => ({ name: groupedName(one), value: (task) => finite(cellOf(found, task, one).mean), cell: (task) => cell(cellOf(found, task, one), found.repeats) })),

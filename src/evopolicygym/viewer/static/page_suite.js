@@ -67,7 +67,7 @@ export async function suitePage({ asked, settings, look }) {
   function draw() {
     counted.show([listed.runs.length, listed.tasks.length, listed.runs.filter((run) => run.stage !== "finished").length]);
     board.show([suite, trouble, state.filter, audit]);
-    const searched = listed.runs.filter((run) => matches(state.filter, run.entry, run.task, run.family, run.stage, run.place, run.experiment_name, run.name ?? "", run.note ?? "", ...(run.tags ?? [])));
+    const searched = listed.runs.filter((run) => matches(state.filter, run.agent, run.task, run.family, run.stage, run.place, run.experiment ?? "", run.name ?? "", run.note ?? "", ...(run.tags ?? [])));
     const left = filters.show(searched, Boolean(state.filter));
     for (const id of tickedRuns) if (!listed.runs.some((run) => run.id === id)) tickedRuns.delete(id);
     runs.show([left, listed.runs.length, listed.problems]);
@@ -131,14 +131,14 @@ function leaderboardParts(suite, state, address, look, audit, boxes) {
     { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => finiteValue(e.rank_score), cell: (e) => e.rank_score === null ? h("span", { class: "soft", title: "None of its runs has a score" }, "–") : h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [low, high], interval(e.rank_score, e.intervals_cover)), measured(e.rank_score)) },
     conductColumn(audit),
     { name: "normalised", title: "Mean over tasks of (mean − random) / (best − random)", value: (e) => finiteValue(e.normalised), cell: (e) => measured(e.normalised) },
-    ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => finiteValue(e.families[family]), cell: (e) => measured(Object.hasOwn(e.families, family) ? e.families[family] : null) })),
     { name: "records", title: "How far the records of its runs are to be believed on this machine", text: true, value: (e) => Object.keys(e.records).join(), cell: (e) => Object.entries(e.records).map(([state, n], at, all) => (all.length > 1 ? `${n} ${state}` : state)).join(", ") || "–" },
     { name: "tasks", title: "How many tasks of the table it has", value: (e) => e.coverage.tasks, cell: (e) => (e.coverage.tasks === e.coverage.of ? e.coverage.tasks : `${e.coverage.tasks} / ${e.coverage.of}`) },
     { name: "wins", title: "Tasks on which none is better", value: (e) => e.wins },
-    { name: "success", title: "Mean success rate over the tasks that know success", value: (e) => e.success_rate, cell: (e) => percent(e.success_rate) },
+    { name: "success rate", title: "Mean over the tasks that know success, with its 95 % interval", value: (e) => e.success_rate, cell: (e) => successRate(e) },
     { name: "tokens", title: "Of one pass over its tasks", value: (e) => e.tokens, cell: (e) => short(e.tokens) },
     { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost_usd, cell: (e) => money(e.cost_usd, e.cost_is_lower_bound) },
-  ].filter((column) => column && !["tokens", "cost", "success"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
+    ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => finiteValue(e.families[family]), cell: (e) => measured(Object.hasOwn(e.families, family) ? e.families[family] : null) })),
+  ].filter((column) => column && !["tokens", "cost", "success rate"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
   const parts = [];
   if (!entries.length) parts.push(nothing(`No entry matches “${state.filter}”.`, "Clear the filter to see all ", String(suite.entries.length), "."));
   else parts.push(table(columns, entries, { caption: captionOf("Leaderboard", suite), sort: state.sort, mark: (e) => (e.kind === "anchor" ? "quiet" : null), onsort: (by) => { state.sort = by; address(); } }));
@@ -148,6 +148,11 @@ function leaderboardParts(suite, state, address, look, audit, boxes) {
   if (priced.length > 1) parts.push(costChart(suite, priced, look));
   if (suite.notes.length) parts.push(h("ul", { class: "notes" }, suite.notes.map((note) => h("li", null, note))));
   return parts;
+}
+
+// An entry's success rate with its interval.
+export function successRate({ success_rate: rate, success_interval: ends }) {
+  return [percent(rate), ends ? h("span", { class: "soft" }, ` (${ends.map(percent).join(" to ")})`) : null];
 }
 
 // From the least to the most that values and their intervals have, and at least from one end to the other.
@@ -162,7 +167,7 @@ function interval(score, covers) {
 
 function strips(suite, entries, look) {
   const shown = entries.filter((entry) => entry.kind !== "anchor").map((entry) => entry.entry);
-  const rows = suite.tasks.filter((task) => entries.some((entry) => Object.hasOwn(entry.tasks, task.name) && entry.tasks[task.name].runs.length));
+  const rows = suite.tasks.filter((task) => entries.some((entry) => Object.hasOwn(entry.tasks, task.name) && entry.tasks[task.name].runs.length && entry.tasks[task.name].normalised));
   if (!rows.length) return null;
   const ends = reach(entries.filter((entry) => entry.kind !== "anchor").flatMap((entry) => rows.map((task) => (Object.hasOwn(entry.tasks, task.name) ? entry.tasks[task.name].normalised : null))), [0, 1]);
   const strip = (task) => {
@@ -243,7 +248,7 @@ function choice(ticked, { name, label, address }) {
 }
 
 function runList(found, all, problems) {
-  const { compare, column } = choice(tickedRuns, { name: (run) => run.id, label: (run) => `Choose ${run.entry} on ${run.task} to compare`, address: (ids) => `#/compare/${ids.sort().join("/")}` });
+  const { compare, column } = choice(tickedRuns, { name: (run) => run.id, label: (run) => `Choose ${run.agent} on ${run.task} to compare`, address: (ids) => `#/compare/${ids.sort().join("/")}` });
   return [h("p", { class: "compare" }, compare),
     found.length ? table([column, ...runColumns(found)], found, { caption: "Runs", most: MOST_ROWS }) : nothing(all ? "No run matches these filters." : "There are no runs here yet.", "Play one: ", h("code", null, "evopolicygym run acrobot")),
     problems.length ? h("details", { class: "warning" }, h("summary", null, `${count(problems.length)} can’t be read`), h("ul", null, problems.map((problem) => h("li", null, h("code", null, problem.place), ` ${problem.reason}`)))) : null];
@@ -257,7 +262,7 @@ export const FAULTS = new Set(["crash", "hang", "context"]);
 // record says last.
 export function stateOf(run) {
   if (run.stage === "finished") {
-    const { by, what, why } = run.ended ?? {};
+    const by = run.ended_by, { what, why } = run.ended ?? {};
     return [run.status === "scored" ? "scored" : h("span", { class: "tag first" }, "nothing to score"),
       by && by !== "budget" ? h("span", { class: FAULTS.has(by) ? "tag bad" : "tag", title: [what, why].filter(Boolean).join(" ") }, ENDS[by] ?? by.replaceAll("_", " ")) : null];
   }

@@ -20,7 +20,7 @@ export async function taskPage({ words: [name], look }) {
   };
   draw();
   return {
-    title: task.name, element: h("div", null, pictures.element, films.element, runs.element), crumbs: [[null, task.name]],
+    title: task.task, element: h("div", null, pictures.element, films.element, runs.element), crumbs: [[null, task.task]],
     end: follow("pulse", async () => { task = await load(address); draw(); }),
   };
 }
@@ -31,13 +31,13 @@ function parts(task, look) {
   const repeated = task.entries.some((one) => meanOf(one).length);
   const entries = new Set(task.entries.map((one) => one.entry)).size, groups = new Set(task.entries.map((one) => one.group)).size;
   return [
-    h("div", { class: "head" }, h("div", null, h("h1", null, task.name), h("p", { class: "lead" }, `${task.family}, ${task.kind}; ${plural(runs.length, "run")} of ${plural(entries, "entry", "entries")}`)),
-      facts(task.random === null ? null : fact("uniform random", number(task.random)), task.idle === null ? null : fact("idle action", number(task.idle)),
+    h("div", { class: "head" }, h("div", null, h("h1", null, task.task), h("p", { class: "lead" }, `${task.family}, ${task.kind}; ${plural(runs.length, "run")} of ${plural(entries, "entry", "entries")}`)),
+      facts(task.random_anchor ? fact("uniform random", number(task.random_anchor.mean)) : null, task.idle_anchor ? fact("idle action", number(task.idle_anchor.mean)) : null,
         task.published.length ? fact("best published", number(Math.max(...task.published.map((one) => one.score)))) : null)),
     groups > 1 ? h("p", { class: "warning" }, "These runs are of several groups that may not be compared: only runs of one group are repeats of an entry.") : null,
     task.commitments > 1 ? h("p", { class: "warning" }, "These runs were played on different cases: differences between them are not the agents’ alone.") : null,
     ...(task.published_elsewhere ?? []).map((note) => h("p", { class: "soft" }, note)),
-    legend([...shapes, ...(task.random === null ? [] : [{ line: "anchor", text: "uniform random" }])]),
+    legend([...shapes, ...(task.random_anchor ? [{ line: "anchor", text: "uniform random" }] : [])]),
     section("Learning curves", `Best mean validation return so far, against train episodes spent. ${repeated ? "A thick line is the mean over an entry’s runs, with a band of its standard error on either side; thin lines are the runs." : "Each line is a run."}`, curves(task, look)),
     section("Held-out returns", "Each dot is a hidden case; the bar is the mean with its standard error.", distribution(task, look)),
   ];
@@ -58,9 +58,9 @@ export function curves(task, look) {
   if (!all.length) return h("p", { class: "soft" }, "No run has validated a checkpoint yet; that happens once its budget is spent.");
   const means = new Map(task.entries.map((one) => [one, meanOf(one)]));
   const ends = [...means.values()].flatMap((mean) => mean.flatMap(([, value, error]) => [value - error, value + error]));
-  return chart({ role: "group", label: `Learning curves on ${task.name}`, height: 320, x: { domain: [0, task.budget], title: "train episodes spent", whole: true }, y: { domain: domain([...all, ...ends, task.random]), title: "best validation return" },
+  return chart({ role: "group", label: `Learning curves on ${task.task}`, height: 320, x: { domain: [0, task.budget], title: "train episodes spent", whole: true }, y: { domain: domain([...all, ...ends, task.random_anchor?.mean]), title: "best validation return" },
     rows: () => [["entry", "group", "run", "seed", "episodes", "best validation"], ...task.entries.flatMap((one) => one.runs.flatMap((run) => run.curve.map(([at, value]) => [one.entry, one.group, run.id, run.seed, at, value])))],
-    draw: (frame) => [anchorLine(frame, task.random), ...task.entries.flatMap((one) => {
+    draw: (frame) => [anchorLine(frame, task.random_anchor?.mean), ...task.entries.flatMap((one) => {
       const own = look(one.entry), mean = means.get(one), second = secondOf(task, one);
       const class_ = `c${own.colour}`;
       return [
@@ -105,24 +105,24 @@ export function anchorLine(frame, value) {
 const LABEL = 190, SHORTEST = 460;
 
 function distribution(task, look) {
-  const runs = task.entries.flatMap((one) => one.runs.filter((run) => run.returns.length).map((run) => ({ run, entry: one.entry, name: groupedName(one) })));
+  const runs = task.entries.flatMap((one) => one.runs.filter((run) => run.held_out_returns.length).map((run) => ({ run, entry: one.entry, name: groupedName(one) })));
   if (!runs.length) return h("p", { class: "soft" }, "No run has been scored yet.");
   const line = 26, height = runs.length * line + 66;
-  return chart({ role: "group", label: `Held-out returns on ${task.name}`, height, left: (width) => (width < SHORTEST ? 92 : LABEL), top: 8, yTicks: false, x: { domain: domain([...runs.flatMap(({ run }) => run.returns), task.random]), title: "held-out return" }, y: { domain: [runs.length, 0], title: "" },
-    rows: () => [["entry", "group", "run", "seed", "case", "return"], ...runs.flatMap(({ run, entry }) => run.returns.map((value, at) => [entry, run.group, run.id, run.seed, at, value]))],
+  return chart({ role: "group", label: `Held-out returns on ${task.task}`, height, left: (width) => (width < SHORTEST ? 92 : LABEL), top: 8, yTicks: false, x: { domain: domain([...runs.flatMap(({ run }) => run.held_out_returns), task.random_anchor?.mean]), title: "held-out return" }, y: { domain: [runs.length, 0], title: "" },
+    rows: () => [["entry", "group", "run", "seed", "case", "return"], ...runs.flatMap(({ run, entry }) => run.held_out_returns.map((value, at) => [entry, run.group, run.id, run.seed, at, value]))],
     draw: (frame) => [
-      finite(task.random) === null ? null : s("line", { x1: frame.x(task.random), x2: frame.x(task.random), y1: frame.top, y2: frame.bottom, class: "anchor" }),
+      task.random_anchor ? s("line", { x1: frame.x(task.random_anchor.mean), x2: frame.x(task.random_anchor.mean), y1: frame.top, y2: frame.bottom, class: "anchor" }) : null,
       ...runs.map(({ run, entry, name }, place) => {
         const own = look(entry);
         const y = frame.top + (place + 0.5) * line;
         const text = name === entry ? `${entry} ${run.seed}` : `${name}, ${run.seed}`, label = shortened(text, (frame.left - 12) / 6.6);
         const group = s("g", { class: `c${own.colour}` },
           s("text", { x: frame.left - 10, y: y + 4, "text-anchor": "end", class: "rowlabel" }, label),
-          run.returns.map((value, at) => (finite(value) === null ? null : mark(own.shape, frame.x(value), y + ((at * 7) % 9) - 4, 2.6, { class: "dot faint" }))),
+          run.held_out_returns.map((value, at) => (finite(value) === null ? null : mark(own.shape, frame.x(value), y + ((at * 7) % 9) - 4, 2.6, { class: "dot faint" }))),
           finite(run.score) === null ? null : [
-            finite(run.standard_error) === null ? null : s("line", { x1: frame.x(run.score - run.standard_error), x2: frame.x(run.score + run.standard_error), y1: y, y2: y, class: "whisker own" }),
+            finite(run.score_standard_error) === null ? null : s("line", { x1: frame.x(run.score - run.score_standard_error), x2: frame.x(run.score + run.score_standard_error), y1: y, y2: y, class: "whisker own" }),
             s("line", { x1: frame.x(run.score), x2: frame.x(run.score), y1: y - 10, y2: y + 10, class: "mean" })]);
-        return s("a", { href: `#/run/${run.id}`, "aria-label": label === text ? text : `${label}, ${text}` }, tell(group, [name, `seed ${run.seed}, ${plural(run.returns.length, "case")}`, `mean ${number(run.score, undefined, run.standard_error)} ± ${number(run.standard_error, undefined, run.standard_error)}`]));
+        return s("a", { href: `#/run/${run.id}`, "aria-label": label === text ? text : `${label}, ${text}` }, tell(group, [name, `seed ${run.seed}, ${plural(run.held_out_returns.length, "case")}`, `mean ${number(run.score, undefined, run.score_standard_error)} ± ${number(run.score_standard_error, undefined, run.score_standard_error)}`]));
       })] });
 }
 

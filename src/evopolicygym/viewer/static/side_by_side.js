@@ -24,8 +24,8 @@ function together(shown) {
   range.value = 0;
   const position = h("output", { class: "where" });
   const where = () => { position.textContent = `step ${count(Number(range.value))} of ${count(last)}`; };
-  const films = shown.map(({ run, name, film, entry }, at) => filmOf(`film/${run}/${encodeURIComponent(name)}.mp4`, film, {
-    label: `Film of ${entry}`,
+  const films = shown.map(({ run, name, film, agent }, at) => filmOf(`film/${run}/${encodeURIComponent(name)}.mp4`, film, {
+    label: `Film of ${agent}`,
     reached: (step) => { if (at === longest) { range.value = step; where(); } },
     changed: () => { play.textContent = films.some((one) => !one.element.paused) ? "Pause all" : "Play all"; },
   }));
@@ -36,13 +36,13 @@ function together(shown) {
   where();
   return [h("div", { class: "scrub" }, play, range, position),
     h("div", { class: "side" }, shown.map((one, at) => h("figure", null, films[at].element,
-      h("figcaption", null, episodeLink(one), h("span", { class: "soft" }, ` seed ${one.seed}, submission ${one.submission}, return ${number(one.return)}`),
+      h("figcaption", null, episodeLink(one), h("span", { class: "soft" }, ` seed ${one.seed}, submission ${one.submission}, return ${number(one.episode_return)}`),
         one.film.same === false ? h("span", { class: "tag bad" }, "differs from the record") : null))))];
 }
 
 // A link where the episode's steps are kept; its name until that is known, or where they are not.
-function episodeLink({ run, name, entry }) {
-  const place = h("span", null, entry);
-  names(run).then((kept) => { if (!kept || kept.has(`run/${run}/episode/${name}`)) put(place, link(`#/episode/${run}/${name}`, entry)); }, () => {});
+function episodeLink({ run, name, agent }) {
+  const place = h("span", null, agent);
+  names(run).then((kept) => { if (!kept || kept.has(`run/${run}/episode/${name}`)) put(place, link(`#/episode/${run}/${name}`, agent)); }, () => {});
   return place;
 }

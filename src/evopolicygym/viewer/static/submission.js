@@ -1,6 +1,6 @@
 // One submission in detail, in four tabs: what it changed, what came back, what the agent said, its episodes.
 
-import { h, put, link, number, count, short, money, duration, plusMinus, finite } from "./dom.js";
+import { h, put, link, number, count, plural, short, money, duration, plusMinus, finite } from "./dom.js";
 import { region } from "./region.js";
 import { changeTab } from "./tab_change.js";
 import { episodesTab } from "./tab_episodes.js";
@@ -30,7 +30,7 @@ export function submissionPanel(choose) {
 
   async function show(run, { at, tab, rest }) {
     const own = (turn += 1);
-    head.show([{ id: run.id }, run.submissions[at]]);
+    head.show([{ id: run.id }, run.submission_rows[at]]);
     buttons.forEach((button, place) => {
       button.setAttribute("aria-selected", String(TABS[place] === tab));
       button.tabIndex = TABS[place] === tab ? 0 : -1;
@@ -39,7 +39,7 @@ export function submissionPanel(choose) {
     open = null;
     const waiting = setTimeout(() => { if (own === turn) put(body, h("p", { class: "loading" }, "Loading …")); }, 120);
     try {
-      const found = await KINDS[tab](run, run.submissions[at], { rest, body });
+      const found = await KINDS[tab](run, run.submission_rows[at], { rest, body });
       if (own !== turn) return;
       open = found;
       put(body, found.element);
@@ -56,16 +56,16 @@ export function submissionPanel(choose) {
     element: h("div", { class: "panel" }, head.element, h("div", { class: "tabs", role: "tablist", "aria-label": "Of this submission" }, buttons), body),
     show,
     async refresh(run, state) {
-      head.show([{ id: run.id }, run.submissions[state.at]]);
-      await open?.refresh?.(run, run.submissions[state.at]).catch(() => {}); // the next time, perhaps
+      head.show([{ id: run.id }, run.submission_rows[state.at]]);
+      await open?.refresh?.(run, run.submission_rows[state.at]).catch(() => {}); // the next time, perhaps
     },
   };
 }
 
 function heading(run, one) {
   return [
-    h("h2", null, `Submission ${one.index}`, one.selected ? h("span", { class: "tag good" }, "selected") : one.new_best ? h("span", { class: "tag good" }, "new best") : null,
-      one.status !== "ok" && !one.playing ? h("span", { class: "tag bad" }, one.status.replaceAll("_", " ")) : null),
+    h("h2", null, `Submission ${one.submission}`, one.is_selected ? h("span", { class: "tag good" }, "selected") : one.is_new_best ? h("span", { class: "tag good" }, "new best") : null,
+      one.status !== "ok" && one.published_at !== null ? h("span", { class: "tag bad" }, one.status.replaceAll("_", " ")) : null),
     h("p", { class: "line" }, sentence(run, one))];
 }
 
@@ -85,9 +85,9 @@ export function gained({ paired_gain: mean, paired_gain_low: low, paired_gain_hi
 }
 
 function sentence(run, one) {
-  const parts = [`${count(one.n_episodes)} train ${one.n_episodes === 1 ? "episode" : "episodes"}`];
-  if (one.train !== null) parts.push(`train ${number(one.train)}`);
-  if (one.validation) parts.push(["validation ", plusMinus(one.validation.mean, one.validation.standard_error)]);
+  const parts = [plural(one.episodes, "train episode")];
+  if (one.train_mean !== null) parts.push(`train ${number(one.train_mean)}`);
+  if (one.validation_mean !== null) parts.push(["validation ", plusMinus(one.validation_mean, one.validation_standard_error)]);
   if (one.edit_kind) parts.push(edited(one));
   if (finite(one.paired_gain) !== null) parts.push(gained(one));
   if (one.is_hit) parts.push("a real gain");
@@ -95,7 +95,7 @@ function sentence(run, one) {
   const settings = Object.entries(one.settings ?? {});
   if (settings.length) parts.push(`set ${settings.map(([name, value]) => `${name} = ${value}`).join(", ")}`);
   if (one.same_as !== null) parts.push(link(`#/run/${run.id}/${one.same_as}`, `the same checkpoint as ${one.same_as}`));
-  if (one.used) parts.push(`${short(one.used.tokens)} tokens since the one before${one.used.cost === null ? "" : `, ${money(one.used.cost, one.used.cost_is_lower_bound)}`}`);
+  if (one.used) parts.push(`${short(one.used.tokens)} tokens since the one before${one.used.cost_usd === null ? "" : `, ${money(one.used.cost_usd, one.used.cost_is_lower_bound)}`}`);
   if (one.seconds !== null) parts.push(`played in ${duration(one.seconds)}`);
   return parts.flatMap((part, place) => (place ? [" · ", part] : [part]));
 }

@@ -14,7 +14,7 @@ const SIDE_BY_SIDE = "sidebyside";
 export async function changeTab(run, one, { rest }) {
   let base = rest[0] ?? BEFORE;
   const place = h("div");
-  const rivals = isKept ? [] : (await load("runs")).runs.filter((other) => other.task === run.task.name && other.id !== run.id && other.selected !== null);
+  const rivals = isKept ? [] : (await load("runs")).runs.filter((other) => other.task === run.task && other.id !== run.id && other.selected_submission !== null);
   const choice = h("select", { "aria-label": "Compared with", change: () => { base = choice.value; readdress(addressOf(run, one, base)); fill(); } }, options(run, one, rivals, base));
   const wide = h("input", { type: "checkbox", change: () => { keepWide(wide.checked); fill(); } });
   wide.checked = isWide();
@@ -31,34 +31,34 @@ export async function changeTab(run, one, { rest }) {
     }
   }
   async function save() {
-    const { files } = await load(`run/${run.id}/source/${one.index}`);
-    if (files) download(`${run.run_id}-submission-${one.index}.tar`, archiveOf(files.map((file) => [file.path, bytesOf(file)])));
+    const { files } = await load(`run/${run.id}/source/${one.submission}`);
+    if (files) download(`${run.run_id}-submission-${one.submission}.tar`, archiveOf(files.map((file) => [file.path, bytesOf(file)])));
   }
   await fill();
   return { element: h("div", null, bar, place) };
 }
 
 function addressOf(run, one, base) {
-  return `#/run/${run.id}/${one.index}/change${base === BEFORE ? "" : `/${base}`}`;
+  return `#/run/${run.id}/${one.submission}/change${base === BEFORE ? "" : `/${base}`}`;
 }
 
 function fetched(run, one, base) {
-  if (base === SOURCE) return load(`run/${run.id}/source/${one.index}`);
-  if (base === BEFORE) return load(`run/${run.id}/submission/${one.index}`);
-  return load(`run/${run.id}/change/${one.index}/${base.split(":").map(encodeURIComponent).join("/")}`);
+  if (base === SOURCE) return load(`run/${run.id}/source/${one.submission}`);
+  if (base === BEFORE) return load(`run/${run.id}/submission/${one.submission}`);
+  return load(`run/${run.id}/change/${one.submission}/${base.split(":").map(encodeURIComponent).join("/")}`);
 }
 
 // Static pages hold each submission's change to the one before, and its source.
 function options(run, one, rivals, base) {
   const option = (value, text) => h("option", { value, selected: value === base }, text);
-  const best = run.submissions.filter((other) => other.best !== null && other.new_best && other.index !== one.index).at(-1);
-  const known = [BEFORE, SOURCE, STARTER, ...run.submissions.map((other) => String(other.index)), ...rivals.map((other) => `${other.id}:${other.selected}`)].includes(base);
+  const best = run.submission_rows.filter((other) => other.best !== null && other.is_new_best && other.submission !== one.submission).at(-1);
+  const known = [BEFORE, SOURCE, STARTER, ...run.submission_rows.map((other) => String(other.submission)), ...rivals.map((other) => `${other.id}:${other.selected_submission}`)].includes(base);
   return [
-    option(BEFORE, one.index ? "the submission before" : "nothing: it is the first"), option(SOURCE, "nothing: the whole source"),
+    option(BEFORE, one.submission ? "the submission before" : "nothing: it is the first"), option(SOURCE, "nothing: the whole source"),
     isKept ? null : [option(STARTER, "the starter"),
-      best ? option(String(best.index), `the best, submission ${best.index}`) : null,
-      run.submissions.filter((other) => other !== one && other.index !== one.index - 1 && other.index !== best?.index).map((other) => option(String(other.index), `submission ${other.index}`)),
-      rivals.length ? h("optgroup", { label: "selected by another run" }, rivals.map((other) => option(`${other.id}:${other.selected}`, `${other.entry}, seed ${other.seed}`))) : null],
+      best ? option(String(best.submission), `the best, submission ${best.submission}`) : null,
+      run.submission_rows.filter((other) => other !== one && other.submission !== one.submission - 1 && other.submission !== best?.submission).map((other) => option(String(other.submission), `submission ${other.submission}`)),
+      rivals.length ? h("optgroup", { label: "selected by another run" }, rivals.map((other) => option(`${other.id}:${other.selected_submission}`, `${other.entry}, seed ${other.seed}`))) : null],
     known ? null : option(base, base),
   ];
 }

@@ -7,8 +7,8 @@ import { region } from "./region.js";
 export async function feedbackTab(run, one) {
   const place = region(parts);
   const fill = async (now) => {
-    const { feedback } = await load(`run/${run.id}/submission/${now.index}`);
-    place.show([feedback, now.playing]);
+    const { feedback } = await load(`run/${run.id}/submission/${now.submission}`);
+    place.show([feedback, now.published_at === null]);
   };
   await fill(one);
   return { element: place.element, refresh: (_, now) => fill(now) };

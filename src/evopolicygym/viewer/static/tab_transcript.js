@@ -12,7 +12,7 @@ const NEAR_END = 40; // pixels
 const AROUND = 60; // characters of a text around what was found in it
 
 export async function transcriptTab(run, one, { rest, body }) {
-  const address = (entry) => `#/run/${run.id}/${one.index}/transcript/${entry.at}`;
+  const address = (entry) => `#/run/${run.id}/${one.submission}/transcript/${entry.at}`;
   const page = (number) => load(`run/${run.id}/transcript/${number}`);
   let first = await page(0);
   let pages = new Map(); // entries by the number of their page: those that are shown, one after another
@@ -36,10 +36,10 @@ export async function transcriptTab(run, one, { rest, body }) {
       const place = `${entry.at}/${entry.role}/${entry.submission ?? ""}`;
       times.set(place, (times.get(place) ?? 0) + 1);
       const key = `${place}/${times.get(place)}`;
-      const text = JSON.stringify([entry, entry.role === "submission" ? run.submissions[entry.submission] : null]);
+      const text = JSON.stringify([entry, entry.role === "submission" ? run.submission_rows[entry.submission] : null]);
       const before = drawn.get(key);
       const same = before && (before.text === text || isSelected(before.element));
-      const own = same ? before : { text, element: message(entry, { run, index: one.index, address, open, query }) };
+      const own = same ? before : { text, element: message(entry, { run, index: one.submission, address, open, query }) };
       if (before && !same) keepOpen(before.element, own.element);
       known.set(key, own);
       return own.element;
@@ -115,7 +115,7 @@ export async function transcriptTab(run, one, { rest, body }) {
   }
   function fill() {
     if (!first.pages) { put(element, nothing("This run has no transcript.", "Built-in agents such as the tuner say nothing; programs and models do.")); return; }
-    put(element, first.submissions[one.index] === undefined ? h("p", { class: "note" }, "Where in it this submission was made is not known: its lines have no times.") : null,
+    put(element, first.submissions[one.submission] === undefined ? h("p", { class: "note" }, "Where in it this submission was made is not known: its lines have no times.") : null,
       turns(run), h("div", { class: "controls" }, searched.input, unfold), searched.element, h("div", { class: "pager" }, earlier, where), list, h("div", { class: "pager" }, later));
   }
 
@@ -129,7 +129,7 @@ export async function transcriptTab(run, one, { rest, body }) {
   });
   const asked = Number.parseInt(rest?.[0] ?? "", 10);
   if (Number.isInteger(asked)) target = asked;
-  if (first.pages) await only(target === null ? first.submissions[one.index] ?? 0 : Math.max(0, first.starts.findLastIndex((start) => start <= target)));
+  if (first.pages) await only(target === null ? first.submissions[one.submission] ?? 0 : Math.max(0, first.starts.findLastIndex((start) => start <= target)));
   fill();
   return { element, refresh, ready: reveal };
 }
@@ -153,10 +153,10 @@ function isSelected(element) {
 
 // When each of the agent's turns was, how it ended and what it used.
 function turns(run) {
-  if (!run.turns.length) return null;
+  if (!run.agent_turns.length) return null;
   const used = ({ usage }) => [finite(usage.input) === null ? null : `${short(usage.input)} tokens in, ${short(usage.output ?? 0)} out`, finite(usage.cost) === null ? null : money(usage.cost, usage.cost_is_lower_bound)];
-  return h("details", { class: "turns" }, h("summary", null, run.turns.length === 1 ? "One turn of the agent" : `${count(run.turns.length)} turns of the agent`),
-    h("ol", null, run.turns.map((turn) => h("li", null, [moment(turn.started_at), turn.end?.replaceAll("_", " ") ?? "goes on", ...used(turn)].filter(Boolean).join(" · ")))));
+  return h("details", { class: "turns" }, h("summary", null, run.agent_turns.length === 1 ? "One turn of the agent" : `${count(run.agent_turns.length)} turns of the agent`),
+    h("ol", null, run.agent_turns.map((turn) => h("li", null, [moment(turn.started_at), turn.end?.replaceAll("_", " ") ?? "goes on", ...used(turn)].filter(Boolean).join(" · ")))));
 }
 
 // A field for words and the list of messages that have them, page by page as they are read; chosen(entry, words).

@@ -53,7 +53,7 @@ def audit(
     """
     from evopolicygym.api.read import diagnosis
 
-    report = diagnosis.audit(runs, split_names(",".join(only or ())), runs_directory=below)
+    report = diagnosis.audit(runs, split_names(",".join(only or ())), runs=below)
     if as_json:
         print_json(report.document)
     else:

@@ -40,7 +40,7 @@ def bundle(
     """Pack finished runs, of a public split or a revealed experiment, into one archive that anyone can verify."""
     from evopolicygym.api.read import outputs
 
-    archive = outputs.bundle(runs, file, allow_names=allow_names, runs_directory=below)
+    archive = outputs.bundle(runs, file, allow_names=allow_names, runs=below)
     index = archive.index
     if as_json:
         experiments = [asdict(experiment) for experiment in index.experiments]

@@ -62,8 +62,8 @@ def verify(
             isolation=isolation,
             trust=trust,
             nonce=nonce,
-            runs_directory=below,
-            watch=partial(_watch, as_json=as_json),
+            runs=below,
+            follow=partial(_watch, as_json=as_json),
             on_warning=print_warning,
         )
     if as_json:

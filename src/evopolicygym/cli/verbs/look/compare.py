@@ -35,6 +35,7 @@ def compare(
     allow_incomparable: Annotated[
         bool, typer.Option("--allow-incomparable", help="Compare runs that are not comparable.")
     ] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Note the findings of the audit for each entry.")] = False,
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
@@ -50,7 +51,8 @@ def compare(
         split_names(beside),
         group_by=split_names(group_by),
         allow_incomparable=allow_incomparable,
-        runs_directory=below,
+        audit=audit,
+        runs=below,
     )
     if form == "json":
         print_json(comparison.document)

@@ -47,7 +47,7 @@ def diagnose(
     """Show how an agent improved: one run by submission, several by agent and kind of task."""
     from evopolicygym.api.read import diagnosis
 
-    found = diagnosis.diagnose(runs, split_names(",".join(only or ())), runs_directory=below)
+    found = diagnosis.diagnose(runs, split_names(",".join(only or ())), runs=below)
     if as_json:
         print_json(found.document)
         return

@@ -37,7 +37,7 @@ def effects(
     from evopolicygym.api.read import results
 
     form = resolve_format(form, as_json=as_json)
-    tables = results.effects(runs or None, split_names(knobs), in_returns=in_returns, runs_directory=below)
+    tables = results.effects(runs or None, split_names(knobs), in_returns=in_returns, runs=below)
     if form == "json":
         print_json(tables.document)
         return

@@ -34,7 +34,7 @@ def headroom(
     from evopolicygym.api.read import results
 
     form = resolve_format(form, as_json=as_json)
-    tables = results.headroom(runs or None, split_names(beside), family=family, runs_directory=below)
+    tables = results.headroom(runs or None, split_names(beside), family=family, runs=below)
     if form == "json":
         print_json(tables.document)
         return

@@ -69,7 +69,7 @@ def leaderboard(
         partial=partial,
         audit=audit,
         nonce=nonce,
-        runs_directory=below,
+        runs=below,
     )
     if form == "json":
         print_json(tables.document)

@@ -69,7 +69,7 @@ def power(
         held_out=held_out,
         run_hours=run_hours,
         run_cost=run_cost,
-        runs_directory=below,
+        runs=below,
         follow=follow,
     )
     if form == "json":

@@ -36,5 +36,5 @@ def enter(
     A run that is being served continues under its server. Any other run is resumed, and stops when you leave the shell;
     ./judge finish, or the end of its budget, gets it scored.
     """
-    play = partial(enter_run, run, runs_directory=below, workers=workers, trust=trust)
+    play = partial(enter_run, run, runs=below, workers=workers, trust=trust)
     play_and_show(play, quiet=quiet, verbose=verbose, as_json=False)

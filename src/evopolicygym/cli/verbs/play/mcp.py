@@ -50,7 +50,6 @@ def mcp(
         Path | None,
         typer.Option(metavar="DIR", help="The workspace of the run of TASK. Default: a directory of the task's name."),
     ] = None,
-    name: Annotated[str, typer.Option(help="The agent's name in tables, for a new run.")] = "",
     http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Serve over HTTP; by default over stdio.")] = "",
     allow_host: Annotated[
         list[str] | None,
@@ -69,13 +68,13 @@ def mcp(
         raise MissingExtra("evopolicygym mcp", "mcp", str(error.name)) from error
     runs = Path(flags.get("runs") or DEFAULT_RUNS)
     if workspace is None and Path(place).is_dir():
-        if words := _format_flags({**flags, "name": name, "runs": None}):
+        if words := _format_flags({**flags, "runs": None}):
             raise UsageError(f"{words[0]} is an option of a new run, and {place} is a directory.")
         directory = Path(place).absolute()
         run = _find_run(directory, runs)
     else:
         directory = (workspace or Path(Path(place).stem.replace(":", "_"))).absolute()
-        run = _serve_task(place, directory, runs, _format_flags({**flags, "name": name}))
+        run = _serve_task(place, directory, runs, _format_flags(flags))
     if http:
         with serve_tools(directory, run.addresses, http, allow_host or ()) as served:
             _announce(served.url, served.token_file)
@@ -91,7 +90,7 @@ def _announce(url: str, file: Path) -> None:
 
 def _format_flags(flags: Mapping[str, Any]) -> list[str]:
     """Return flags as command-line words."""
-    flag_names = {option.name: option.flag for option in OPTIONS} | {"name": "--name"}
+    flag_names = {option.name: option.flag for option in OPTIONS}
     words: list[str] = []
     for name, value in flags.items():
         for item in value if isinstance(value, list) else [value]:

@@ -57,7 +57,7 @@ def resume(
     play = partial(
         evopolicygym.resume,
         run,
-        runs_directory=below,
+        runs=below,
         workers=workers,
         executor=executor,
         address=address,

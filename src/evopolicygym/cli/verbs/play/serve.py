@@ -21,7 +21,7 @@ Examples:
 
 evopolicygym serve acrobot   (then, in another shell: cd WORKSPACE, source judge.env, ./judge task)
 
-evopolicygym serve acrobot --name cursor --budget 64 --max-time 2h
+evopolicygym serve acrobot --label cursor --budget 64 --max-time 2h
 
 evopolicygym serve acrobot --workspace work --socket /tmp/judge.sock
 
@@ -30,7 +30,7 @@ evopolicygym serve acrobot --listen 0.0.0.0:8000 --allow-host judge   (for conta
 evopolicygym serve --resume latest
 """
 NOT_OUTSIDE = {
-    *("agent", "command", "interactive", "label", "options", "model_url", "model_key", "model_wire", "price"),
+    *("agent", "command", "interactive", "options", "model_url", "model_key", "model_wire", "price"),
     *("max_cost", "max_tokens", "max_turns"),
 }
 """Options of agents that a run starts, or whose models it calls."""
@@ -46,7 +46,6 @@ def serve(
             autocompletion=complete_environment,
         ),
     ] = None,
-    name: Annotated[str, typer.Option(help="The agent's name in tables, which mark it as outside.")] = "",
     workspace: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="The workspace, a new or empty directory. Default: in the run directory."),
@@ -81,7 +80,7 @@ def serve(
     given = given_options(OPTIONS, flags)
     access = OutsideAccess(listen, socket, allow_host or ())
     announce = announce_nothing if quiet else announce_seat
-    more: dict[str, Any] = {"resume": resume or None, "name": name, "workspace": workspace, "config": config}
+    more: dict[str, Any] = {"resume": resume or None, "workspace": workspace, "config": config}
     play = partial(play_served, task, announce, access, **more, **given)
     play_and_show(play, quiet=quiet, verbose=verbose, as_json=as_json)
 

@@ -67,7 +67,7 @@ def prepare() -> None:
 
 def serve_once(words: list[str]) -> tuple[int, list[str]]:
     """Serve a new run or resume it; return the exit code and the last lines of its log."""
-    run = ["--resume", "latest"] if has_run() else [*words, "--name", "harbor", "--workspace", str(WORKSPACE)]
+    run = ["--resume", "latest"] if has_run() else [*words, "--label", "harbor", "--workspace", str(WORKSPACE)]
     places = ["--listen", LISTEN, "--socket", str(SOCKET / "judge.sock"), "--runs", str(RECORDS / "runs"), "--json"]
     log: deque[str] = deque(maxlen=LAST_LINES)
     token: list[str] = []
