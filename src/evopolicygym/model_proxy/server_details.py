@@ -11,7 +11,6 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from evopolicygym.core.text import version_line
 from evopolicygym.model_proxy.formats import credential_header
@@ -39,7 +38,7 @@ def read_server_details(upstream: ModelUpstream, model: str) -> dict[str, str]:
     ``build``. It is empty for an unknown kind of server, for one that doesn't answer in time, and for one that is
     addressed by https, as hosted services are: they are sent nothing, and no key, that an agent didn't ask for.
     """
-    if urlsplit(upstream.base_url).scheme != "http":
+    if not upstream.is_local:
         return {}
     with _Client(upstream) as client:
         found = _llama_cpp(client) or _ollama(client, model) or _vllm(client, model)
