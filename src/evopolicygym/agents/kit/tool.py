@@ -273,7 +273,7 @@ class CommandLineAgent:
 
     def model_details(self) -> Mapping[str, str]:
         """Return what the server tells of the model."""
-        return describe_model(self._upstream, {})
+        return describe_model(self._upstream)
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag) -> Turn:
         """Call the tool once, continuing the conversation of the last call if there was one."""
