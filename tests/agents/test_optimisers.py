@@ -128,6 +128,32 @@ def test_the_next_question_has_the_error_of_the_last_candidate(new_run: RunMaker
     assert explained == [False, False, True, False]
 
 
+def test_a_search_that_begins_again_is_not_idle(new_run: RunMaker, model: ScriptedModel) -> None:
+    """After an interruption, the candidates that were played before, which cost nothing now, are no lack of ideas."""
+    run, asked = new_run(budget=BudgetRule(100)), list[int]()
+    upstream = ModelUpstream(f"{model.url}/v1", VARIABLE, ApiFormat.CHAT)
+    requests = ModelRequests("scripted", ApiFormat.CHAT, {}, {}, caches=True)
+    most = model_search.MOST_IDLE + 2
+
+    def turn(n_programs: int, stop: Event) -> Turn:
+        def search(context: model_search.SearchContext) -> None:
+            for number in range(n_programs):
+                context.ask("What now?")
+                context.play(f"{number}\n", context.cases)
+                asked.append(number)
+            stop.set()
+            context.pause(0.0)
+
+        return model_search.ModelSearchAgent(upstream, requests, "", 4, search, "pytest").play(
+            desk(run), run.door, stop
+        )
+
+    turn(most, Event())
+    ended = turn(most + 1, Event())
+
+    assert (ended.end, asked) == (AgentEnd.STOPPED, [*range(most), *range(most + 1)])
+
+
 @of_each_library
 def test_candidates_run_nowhere_else(library: str, new_run: RunMaker, tmp_path: Path) -> None:
     """A candidate that would leave a trace wherever it runs leaves none where the judge doesn't run it."""
