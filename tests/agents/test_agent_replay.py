@@ -10,8 +10,11 @@ import pytest
 from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.scripted_model.server import Json, Reply, ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Allowance
+from evopolicygym.core.finding import unwatched
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs.agent_replay import AgentReplayOptions, replay_agent
 from model_proxies import REAL_KEY, VARIABLE
 from neutral_models import calling
 from players import BAD, BROKEN, GOOD
@@ -92,6 +95,24 @@ def test_the_first_difference_is_named(shell: Shell, tmp_path: Path, server: Scr
     assert "answer 2 of" in found["detail"]
     assert "from character 7 on: recorded '1" in found["detail"]
     assert "build was unknown, is b2" in found["detail"]
+
+
+def test_a_record_from_elsewhere_names_no_server(
+    tmp_path: Path, server: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the address nor the key of a record that was made elsewhere is used."""
+    name, answers, options = PLAYED["rewrite"]
+    told = run(server, tmp_path, name, answers, **options)
+    server.asked.clear()
+    server.replies = list(answers)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    with_url = AgentReplayOptions(server.url)
+    refused = replay_agent(read_run(told.paths.root), AgentReplayOptions(), unwatched)
+    n_asked = len(server.asked)
+    same = replay_agent(read_run(told.paths.root), with_url, unwatched)
+
+    assert (refused[0], "--model-url" in refused[1], n_asked, same[0]) == (False, True, 0, True)
+    assert all("authorization" not in asked.headers for asked in server.asked)
 
 
 def test_a_run_without_a_score(shell: Shell, tmp_path: Path, server: ScriptedModel) -> None:

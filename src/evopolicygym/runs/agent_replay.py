@@ -2,27 +2,31 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from evopolicygym.agents.base import make
+from evopolicygym.agents.base import is_built_in, make
+from evopolicygym.agents.kit.model_options import CACHE, MODEL_OPTIONS, SAMPLING
 from evopolicygym.agents.kit.model_requests import YES
 from evopolicygym.core import regular_file
-from evopolicygym.core.agent import ComparedAnswer, ModelAgent, ReplayableAgent
-from evopolicygym.core.errors import AgentError, UsageError
+from evopolicygym.core.agent import AgentConfig, ComparedAnswer, ModelAgent, ReplayableAgent
+from evopolicygym.core.errors import AgentError, EvoPolicyGymError, UsageError
 from evopolicygym.core.text import counted
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.rollback_guard import has_mark
 
 ASKED_OF_SERVER = ("server", "file", "digest", "quantization", "context", "slots", "build")
 """What a server tells that may change its answers."""
+KEPT = (*MODEL_OPTIONS, *SAMPLING, CACHE, "actions")
+"""The options of an agent that its requests depend on."""
 SHOWN = 60
 """Characters of an answer that are shown from the first difference on."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReplayOptions:
-    """The server that is asked again; by default the recorded one."""
+    """The server that is asked again; by default the recorded one, if the run was played here."""
 
     model_url: str = ""
     model_key: str = ""
@@ -39,14 +43,12 @@ def replay_agent(
     A run whose agent can't be played again, and a server that fails, are differences too.
     """
     opened = record.state.opened
-    given = {name: value for name, value in asdict(options).items() if value}
-    config = replace(opened.agent, options={**opened.agent.options, **given})
     try:
-        agent = make(config)
-    except (UsageError, AgentError) as error:
+        agent = make(_config(record, options)) if is_built_in(opened.agent.name) else None
+    except EvoPolicyGymError as error:
         return False, str(error)
     if not isinstance(agent, ReplayableAgent):
-        return False, f"not played again: the agent {config.name!r} keeps no requests of its own"
+        return False, f"not played again: the agent {opened.agent.name!r} keeps no requests of its own"
     lines = list(_lines(record))
     total = sum(line.get("role") == "assistant" for line in lines)
     try:
@@ -63,6 +65,22 @@ def replay_agent(
     why += [f"replayable when it was played: {stated}"] * (stated != YES)
     why += _changes(opened.model_details, agent.model_details() if isinstance(agent, ModelAgent) else {})
     return False, "; ".join(why)
+
+
+def _config(record: RunRecord, options: AgentReplayOptions) -> AgentConfig:
+    """Return the agent with the server that is asked; raise ``UsageError`` if only a record from elsewhere names one.
+
+    Such a record could name any address, and any variable of the environment as its key.
+    """
+    recorded = record.state.opened.agent
+    if not (options.model_url or has_mark(record.paths.root)):
+        raise UsageError("Missing model_url (--model-url): the run was not played here, and its record could name any.")
+    chosen = {name: value for name, value in recorded.options.items() if name in KEPT}
+    if options.model_url:
+        chosen |= {"model_url": options.model_url, "model_key": options.model_key}
+    elif options.model_key:
+        chosen["model_key"] = options.model_key
+    return AgentConfig(recorded.name, recorded.model, chosen, effort=recorded.effort)
 
 
 def _lines(record: RunRecord) -> Iterator[Mapping[str, Any]]:
