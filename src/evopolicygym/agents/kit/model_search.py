@@ -3,6 +3,7 @@
 A library handles text only: questions to the model, and candidates to evaluate.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +25,7 @@ from evopolicygym.model_proxy.upstream import ModelUpstream
 if TYPE_CHECKING:
     from evopolicygym.agents.kit.neutral_harness.model_client import ModelClient, Transcript
 
+LOG = logging.getLogger(__name__)
 LEAST_CANDIDATES = 8
 """The fewest candidates that a small budget is split into."""
 MOST_IDLE = 8
@@ -205,7 +207,12 @@ class ModelSearchAgent:
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` if the model never answers."""
-        from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient, ModelFailed
+        from evopolicygym.agents.kit.neutral_harness.model_client import (
+            AllowanceSpent,
+            ConversationTooLong,
+            ModelClient,
+            ModelFailed,
+        )
 
         requests = replace(self.requests, server=workspace.model_details)
         with ModelClient(self.upstream, requests, workspace) as model:
@@ -213,6 +220,8 @@ class ModelSearchAgent:
                 end = turn(lambda judge: self._search(workspace, judge, model, stop), endpoint, stop)
             except AllowanceSpent as error:
                 end = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
+            except ConversationTooLong as error:  # the first one: a larger context can play the run
+                end = Turn(AgentEnd.UNAVAILABLE, str(error))
             except ModelFailed as error:
                 if not (model.has_answered or error.end.pauses):
                     raise AgentError(f"The agent can't work: {error}") from error
@@ -244,7 +253,8 @@ class ModelSearchAgent:
                 self.library(context)
             except Exception as error:  # noqa: BLE001 - raised again below, or its cause
                 context.ended = context.ended or error
-            if isinstance(context.ended, ConversationTooLong):
+            if isinstance(context.ended, ConversationTooLong) and model.has_answered:
+                LOG.warning("%s What is left of the budget goes to the best program.", context.ended)
                 raise BudgetSpent(str(context.ended)) from context.ended
             if context.ended:
                 raise context.ended
