@@ -62,7 +62,7 @@ class ModelRequests:
         if self.caches:
             return "no: the server's cache of prompts changes answers"
         if self.server.get("slots", "1") != "1":
-            return f"no: the server has {self.server['slots']} slots, which change answers"
+            return f"no: the server has {self.server['slots']} slots, which may change answers"
         return YES
 
     @property
