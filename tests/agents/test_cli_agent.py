@@ -112,7 +112,7 @@ def test_what_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     time, usage = [0.0], SimpleNamespace(requests=0, failed=0)
     judge = SimpleNamespace(submissions=lambda: {"submissions": count[0]})
     trouble, count = [None], ["0"]
-    model = SimpleNamespace(usage=lambda: usage, trouble=lambda: trouble[0])
+    model = SimpleNamespace(usage=lambda: usage, trouble=lambda: trouble[0], is_waiting=False)
     monkeypatch.setattr(tool, "monotonic", lambda: time[0])
     listener = tool.Listener(Codex(), tmp_path / "conversation.json")
     first = judge.submissions()
@@ -132,7 +132,10 @@ def test_what_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     trouble[0] = 500  # type: ignore[call-overload]
     usage.requests, usage.failed = 2, 1
     listener.feed(b"once more\n")
-    assert after(2)
+    model.is_waiting = True
+    assert [after(99), after(99)] == [False, False]
+    model.is_waiting = False
+    assert after(11)
 
 
 @pytest.mark.nightly

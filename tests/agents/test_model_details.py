@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,30 @@ def test_what_a_server_tells(pages: dict[str, Json], told: dict[str, str], name:
     """Each kind of server is asked in its own words; no path of its machine is kept."""
     with ScriptedModel() as model:
         model.pages = pages
-        assert details(model, name=name) == told
+        found = details(model, name=name)
+    of_requests = {found.pop(key): key for key in ("cache", "replayable") if key in found}
+
+    assert found == told
+    assert ("off" in of_requests, "on" in of_requests) == (
+        (name == "rewrite", name == "neutral") if pages is LLAMA_CPP else (False, False)
+    )
+    assert ("yes" in of_requests) == (name == "rewrite" and pages is LLAMA_CPP)
+
+
+def test_weights_are_named_by_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a server on this machine names a file of weights, its digest is recorded, and of no other file."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    weights, other = tmp_path / "m.gguf", tmp_path / "secret"
+    weights.write_bytes(b"GGUF and numbers")
+    other.write_bytes(b"a secret")
+    digests = []
+    with ScriptedModel() as model:
+        for file in (weights, weights, other):
+            model.pages = {"/props": LLAMA_CPP["/props"] | {"model_path": str(file)}}
+            digests.append(details(model).get("digest"))
+    expected = sha256(weights.read_bytes()).hexdigest()
+
+    assert digests == [expected, expected, None]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +163,8 @@ def test_a_run_records_its_model(tmp_path: Path, shell: Shell, caplog: pytest.Lo
         model.pages = LLAMA_CPP
         told = run(model, tmp_path, temperature=0.5, top_p=0.9, seed=7)
         asked = model.asked[0].body
-    expected = {**TOLD[0][1], "temperature": "0.5", "top_p": "0.9", "seed": "7"}
+    sampling = {"temperature": "0.5", "top_p": "0.9", "seed": "7"}
+    expected = {**TOLD[0][1], **sampling, "cache": "off", "replayable": "yes"}
     document = json.loads(told.paths.document.read_bytes())
     (row,) = evopolicygym.load_runs(told.paths.root).runs
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.agents.base import forward_warnings
+from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.neutral_harness import model_client
 from evopolicygym.core.agent import Workspace
 from evopolicygym.model_proxy.formats import ApiFormat
@@ -30,7 +31,9 @@ def test_each_retry_is_said_with_the_address(nobody: str, tmp_path: Path, monkey
     notes: list[str] = []
     with (
         model_client.ModelClient(
-            upstream, "m", Workspace(tmp_path, tmp_path / "transcript.log", 0, "none"), {}
+            upstream,
+            ModelRequests("m", ApiFormat.CHAT, {}, {}, caches=True),
+            Workspace(tmp_path, tmp_path / "transcript.log", 0, "none"),
         ) as model,
         forward_warnings(notes.append),
         pytest.raises(model_client.ModelFailed, match=nobody),

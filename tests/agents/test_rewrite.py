@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import evopolicygym
 from evopolicygym.agents.base import make
 from evopolicygym.agents.builtin.rewrite import program_in
 from evopolicygym.agents.kit.scripted_model.server import Reply, ScriptedModel
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import AgentEnded
+from evopolicygym.core.run import Stage
+from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.run_document import run_document
 from model_proxies import REAL_KEY, VARIABLE
 from players import BROKEN, GOOD
@@ -63,6 +66,22 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert "the same program" in asked[4]
     assert "tools" not in model.asked[0].body
     assert ended.findings["prompt"].startswith("improve ")
+
+
+def test_a_first_request_that_exceeds_the_context(tmp_path: Path) -> None:
+    """It pauses the run and spends no more episodes; with a larger context the run goes on, and is scored."""
+    long = {"error": {"code": 400, "type": "exceed_context_size_error", "message": "too long", "n_ctx": 512}}
+    with ScriptedModel() as model:
+        model.replies = [Reply(status=400, raw=json.dumps(long).encode())]
+        with pytest.raises(AgentError, match="longer than the model's context"):
+            run(model, tmp_path)
+        (root,) = find_runs(tmp_path / "runs")
+        spent = read_run(root).state.spent
+        model.replies = [says(GOOD)]
+        evopolicygym.resume(root, on_warning=lambda _note: None)
+
+    assert spent == 1
+    assert read_run(root).state.stage is Stage.FINISHED
 
 
 def test_the_prompt_that_shows_no_program(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_a_server_without_a_certificate(tmp_path: Path) -> None:
 
 def test_a_server_that_hangs(tmp_path: Path) -> None:
     """Silence longer than the limit ends the request; what it took is unknown."""
-    with open_door(tmp_path, read_timeout_s=0.3) as door:
+    with open_door(tmp_path, read_timeout_s=0.1, most_silence_s=0.3) as door:
         door.model.replies.append(Reply(hang="before"))
 
         assert door.stream(ApiFormat.RESPONSES).status_code == 502

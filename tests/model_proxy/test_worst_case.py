@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient
 from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, Json, Reply, ScriptedModel
 from evopolicygym.core.agent import Allowance, PriceSnapshot, Rates, Tier, Workspace
@@ -252,7 +253,7 @@ def test_a_harness_of_ours_reserves_too(tmp_path: Path) -> None:
     with ScriptedModel() as model:
         upstream = ModelUpstream(model.url + "/v1", VARIABLE, ApiFormat.CHAT)
         workspace = Workspace(tmp_path, tmp_path / "log", 0, "none", left=Allowance(cost=0.2), price=PRICE)
-        with ModelClient(upstream, "scripted", workspace, {}) as client:
+        with ModelClient(upstream, ModelRequests("scripted", upstream.wire, {}, {}, caches=True), workspace) as client:
             conversation = client.conversation("")
             conversation.say("Begin.")
             client.ask(conversation, lambda _: None)

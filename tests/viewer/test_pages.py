@@ -11,11 +11,11 @@ from typer.testing import CliRunner, Result
 
 from diagnosed import FROM_NOTHING, known_run, recorded
 from evopolicygym.analysis.published.score_tables import shipped_names
+from evopolicygym.analysis.run_tables import tables_of
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.tables import tables_of
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle

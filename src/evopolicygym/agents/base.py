@@ -114,10 +114,15 @@ def model_address(config: AgentConfig) -> str:
     Of agents of other packages only what the user gave is known: their code runs in the process of a run alone.
     """
     given = str(config.options.get("model_url", ""))
-    if given or not config.model or config.name not in AGENTS.names() or config.name in AGENTS.installed():
+    if given or not config.model or not is_built_in(config.name):
         return given
     about: About = import_module(f"{AGENTS.package}.{config.name}").ABOUT
     return about.url
+
+
+def is_built_in(name: str) -> bool:
+    """Return whether an agent is part of this package."""
+    return name in AGENTS.names() and name not in AGENTS.installed()
 
 
 def make(config: AgentConfig) -> Agent:

@@ -7,7 +7,7 @@ machine. The episode budget belongs to the task (``core/task.py``).
 import math
 import re
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -384,6 +384,8 @@ class Workspace:
     """Called from any thread with the turn's usage of the model proxy, whenever it grows."""
     policy_packages: tuple[str, ...] = ()
     """Further distributions that policies, and the agent program, may import."""
+    model_details: Mapping[str, str] = field(default_factory=dict)
+    """What was known of its model when the run was opened."""
 
     @property
     def model_log(self) -> Path:
@@ -494,6 +496,33 @@ class ModelAgent(Protocol):
         """Return what the model's server tells of the model, and the sampling that requests ask for; may be empty.
 
         Called once, before a run is opened.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedAnswer:
+    """A model's answer as recorded and as given again."""
+
+    recorded: str
+    again: str
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both are equal, byte for byte."""
+        return self.recorded == self.again
+
+
+@runtime_checkable
+class ReplayableAgent(Protocol):
+    """An agent whose model can be asked again what it was asked in a run."""
+
+    def compare_answers(
+        self, lines: Iterable[Mapping[str, Any]], details: Mapping[str, str]
+    ) -> Iterator[ComparedAnswer]:
+        """Send the requests of a transcript again, in order, and yield each answer beside the recorded one.
+
+        ``lines`` is the transcript, ``details`` what was known of the model. Raises ``UsageError`` if a request can't
+        be made again, ``AgentError`` if the server fails.
         """
 
 

@@ -117,6 +117,11 @@ class ProxyEndpoint:
             await asyncio.gather(forwarding, disconnect, return_exceptions=True)
             self._settle(exchange)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is under way; thread-safe."""
+        return bool(self._under_way)
+
     def waiting_s(self) -> float:
         """Return for how many seconds the oldest request under way has waited; thread-safe.
 
@@ -149,9 +154,10 @@ class ProxyEndpoint:
         worst = self._ledger.begin(generates=generates, worst=worst)
         if worst and with_output(call.wire, document, worst.output or 0, self._upstream.base_url):
             body = json.dumps(document).encode()
-        mask = Mask(self._secret)
+        streams = generates and document.get("stream") is True
+        mask, release = Mask(self._secret), reservation.release
         return Exchange(
-            self._forwarder, call, model[:NAME_LENGTH], headers, body, mask, worst, reservation.release, conversation
+            self._forwarder, call, model[:NAME_LENGTH], headers, body, mask, worst, release, conversation, streams
         )
 
     def _refuse(self, scope: Scope, refused: ModelRequestRefused) -> JSONResponse:

@@ -39,6 +39,7 @@ class ServerFault(StrEnum):
     CERTIFICATE = "certificate"
     SCHEME = "scheme"
     """https where http is spoken, or the other way round."""
+    NO_MEMORY = "out of memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,12 @@ FAULTS: Mapping[ServerFault, FaultRule] = {
     ),
     ServerFault.NO_MODEL: FaultRule(
         "has no such model or address", AgentEnd.UNAVAILABLE, retried=False, hint="Check --model and --model-url"
+    ),
+    ServerFault.NO_MEMORY: FaultRule(
+        "has too little memory for the model",
+        AgentEnd.UNAVAILABLE,
+        retried=False,
+        hint="Serve a smaller model, or with a smaller context",
     ),
     ServerFault.CONTEXT: FaultRule(
         "says that the request is longer than the model's context", AgentEnd.CONTEXT_EXCEEDED, retried=False
@@ -131,6 +138,8 @@ class Trouble:
     """The server's own words in one line, without keys and account names; may be empty."""
     inside: bool = False
     """Whether it came inside an answer that had begun with 200."""
+    names: tuple[str, ...] = ()
+    """Models that the server has, where it has not the one that was asked for."""
 
     @property
     def rule(self) -> FaultRule:
@@ -143,8 +152,9 @@ class Trouble:
         status = f" (HTTP {self.status}{' inside its answer' if self.inside else ''})" if self.status else ""
         words = f": {self.reason}" if self.reason else ""
         end = "" if (words or status).endswith((".", "!", "?")) else "."
+        names = f" It has: {', '.join(self.names)}." if self.names else ""
         hint = f" {self.rule.hint}." if self.rule.hint else ""
-        return f"{where} {self.rule.what}{status}{words}{end}{hint}"
+        return f"{where} {self.rule.what}{status}{words}{end}{names}{hint}"
 
 
 REASON_LENGTH = 300
@@ -241,12 +251,22 @@ MODEL_WORDS = re.compile(
     r"|unknown model|invalid model|not a valid model|no endpoints found|no models? loaded",
     re.IGNORECASE,
 )
+MEMORY_WORDS: Mapping[str, str] = {
+    r"requires more (?:system|gpu) memory": "Ollama",
+    r"\bout of memory\b|outofmemory": "CUDA, vLLM, llama.cpp",
+    r"(?:failed|unable) to allocate": "llama.cpp, Ollama",
+    r"insufficient (?:system resources|memory)": "LM Studio",
+    r"no available memory for the cache blocks": "vLLM",
+}
+"""What servers say that have too little memory for a model or its context: patterns, and whose words."""
 SCHEME_WORDS = re.compile(r"plain http request was sent to https|http request to an https server", re.IGNORECASE)
 KEY_WORDS = re.compile(r"\b(?:invalid|incorrect|missing|no)\b[^.]{0,20}api[ _-]?key|api key not valid", re.IGNORECASE)
 COMES_BACK = re.compile(r"retrydelay|retry in \d|try again in|per.?minute", re.IGNORECASE)
 """Words of a limit that passes soon, even where the same sentence speaks of a quota."""
 
-_CONTEXT, _CREDIT = (re.compile("|".join(words), re.IGNORECASE) for words in (CONTEXT_WORDS, CREDIT_WORDS))
+_CONTEXT, _CREDIT, _MEMORY = (
+    re.compile("|".join(words), re.IGNORECASE) for words in (CONTEXT_WORDS, CREDIT_WORDS, MEMORY_WORDS)
+)
 
 STATUS_OF_CODE: Mapping[str, int] = {
     "overloaded_error": 529,
@@ -339,6 +359,8 @@ def _fault(status: int, codes: tuple[str, ...], text: str) -> ServerFault:
         return ServerFault.SCHEME
     if status in TIMED_OUT:
         return ServerFault.HUNG
+    if _MEMORY.search(text):
+        return ServerFault.NO_MEMORY
     if status >= SERVER_ERROR or status in PASSING:
         return ServerFault.OVERLOADED
     if status == 413:  # noqa: PLR2004

@@ -79,6 +79,11 @@ class ModelProxy:
         """Return how the model server failed at the last generation; None if it didn't."""
         return self._ledger.trouble()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is under way; it ends by itself once the server has been silent for too long."""
+        return self._endpoint.is_waiting
+
     def waiting_s(self) -> float:
         """Return for how many seconds the oldest request under way has waited, or the last had when its client left."""
         return self._endpoint.waiting_s()

@@ -3,16 +3,20 @@
 Hosted services tell nothing of the kind, and are not an error; nor is a server that doesn't answer.
 """
 
+import hashlib
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.places import cache_directory
 from evopolicygym.core.text import version_line
 from evopolicygym.model_proxy.formats import credential_header
 from evopolicygym.model_proxy.upstream import ModelUpstream
@@ -28,6 +32,14 @@ QUANTIZATION = re.compile(
 CONTEXT_PARAMETER = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
 LATEST = ":latest"
 """The tag that Ollama adds to a name without one."""
+LLAMA_CPP, OLLAMA, VLLM = "llama.cpp", "Ollama", "vLLM"
+SEEDED = frozenset({LLAMA_CPP, OLLAMA, VLLM})
+"""Servers whose chat requests may have a seed; others may reject it."""
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+WEIGHTS = b"GGUF"
+"""The first bytes of a file of weights."""
+DIGESTS = "weights.json"
+"""The cached digests of files of weights, by path, size and time of change."""
 
 Json = Mapping[str, Any]
 
@@ -35,11 +47,12 @@ Json = Mapping[str, Any]
 def read_server_details(upstream: ModelUpstream, model: str) -> dict[str, str]:
     """Return what a server tells of a model, as far as it does.
 
-    The names are ``server``, ``name``, ``file``, ``digest``, ``quantization``, ``context``, ``parameters`` and
-    ``build``. It is empty for an unknown kind of server, for one that doesn't answer in time, and for one that is
-    addressed by https, as hosted services are: they are sent nothing, and no key, that an agent didn't ask for.
+    The names are ``server``, ``name``, ``file``, ``digest``, ``quantization``, ``context``, ``slots``,
+    ``parameters`` and ``build``. It is empty for an unknown kind of server, for one that doesn't answer in time, and
+    for one that is addressed by https, as hosted services are: they are sent nothing, and no key, that an agent didn't
+    ask for.
     """
-    if urlsplit(upstream.base_url).scheme != "http":
+    if not upstream.is_local:
         return {}
     with _Client(upstream) as client:
         found = _llama_cpp(client) or _ollama(client, model) or _vllm(client, model)
@@ -56,6 +69,7 @@ class _Client:
         from evopolicygym.model_proxy.forward import tls_context
 
         self._root = upstream.prefix.removesuffix("/v1")
+        self.is_here = urlsplit(upstream.base_url).hostname in LOOPBACK
         self._headers = credential_header(upstream.wire, upstream.key(), [])
         self._deadline = time.monotonic() + TIMEOUT_S
         self._client = httpx2.Client(verify=tls_context(), trust_env=False, follow_redirects=False)
@@ -99,14 +113,49 @@ def _llama_cpp(client: _Client) -> dict[str, object]:
     file = _without_directory(path)
     listed = next(_objects(client.ask("/v1/models"), "data"), {})
     return {
-        "server": "llama.cpp",
+        "server": LLAMA_CPP,
         "name": _without_directory(str(properties.get("model_alias") or listed.get("id") or file)),
         "file": file,
+        "digest": _weights_sha256(path, _object(listed, "meta").get("size")) if client.is_here else None,
         "quantization": _quantization(file),
         "context": _object(properties, "default_generation_settings").get("n_ctx"),
+        "slots": properties.get("total_slots"),
         "parameters": _object(listed, "meta").get("n_params"),
         "build": properties.get("build_info"),
     }
+
+
+def _weights_sha256(path: str, n_bytes: object) -> str | None:
+    """Return the digest of a file of weights on this machine; None if there is none of at least ``n_bytes`` there."""
+    try:
+        file = Path(path)
+        status = file.stat()
+        if not file.is_file() or (isinstance(n_bytes, int) and status.st_size < n_bytes):
+            return None
+        key = f"{file.resolve()} {status.st_size} {status.st_mtime_ns}"
+        cache = cache_directory() / DIGESTS
+        known = _read_digests(cache)
+        if key not in known:
+            with file.open("rb") as content:
+                if content.read(len(WEIGHTS)) != WEIGHTS:
+                    return None
+                content.seek(0)
+                known[key] = hashlib.file_digest(content, "sha256").hexdigest()
+            with suppress(OSError):
+                cache.parent.mkdir(parents=True, exist_ok=True)
+                written = cache.with_name(f"{cache.name}.{os.getpid()}")
+                written.write_text(json.dumps(known), encoding="utf-8")
+                written.replace(cache)
+    except (OSError, ValueError, UsageError):
+        return None
+    return known[key]
+
+
+def _read_digests(cache: Path) -> dict[str, str]:
+    with suppress(OSError, ValueError, RecursionError):
+        known = json.loads(cache.read_text(encoding="utf-8"))
+        return {str(key): str(digest) for key, digest in known.items()} if isinstance(known, dict) else {}
+    return {}
 
 
 def _ollama(client: _Client, model: str) -> dict[str, object]:
@@ -118,7 +167,7 @@ def _ollama(client: _Client, model: str) -> dict[str, object]:
     details = {**_object(listed, "details"), **_object(shown, "details")}
     limit = CONTEXT_PARAMETER.search(str(shown.get("parameters") or ""))
     return {
-        "server": "Ollama",
+        "server": OLLAMA,
         "name": listed.get("name"),
         "digest": listed.get("digest"),
         "quantization": details.get("quantization_level"),
@@ -139,7 +188,7 @@ def _vllm(client: _Client, model: str) -> dict[str, object]:
         return {}
     weights = _without_directory(str(found.get("root") or ""))
     return {
-        "server": "vLLM",
+        "server": VLLM,
         "name": _without_directory(str(found.get("id") or "")),
         "file": weights,
         "quantization": _quantization(weights),

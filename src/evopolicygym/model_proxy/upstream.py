@@ -35,7 +35,9 @@ class ModelUpstream:
     max_body_bytes: int = 16 << 20
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 600.0
-    """Longest silence of the server, before its answer or within it."""
+    """Longest silence of the server, before its answer or within it; one on http is then asked whether it is there."""
+    most_silence_s: float = 3600.0
+    """Longest silence of a server on http that answers other requests meanwhile."""
 
     def __post_init__(self) -> None:
         # Messages quote no part of the address: it may hold a password.
@@ -55,6 +57,11 @@ class ModelUpstream:
             raise UsageError("Invalid base_url of a model: expected printable ASCII without spaces and escapes.")
         if {".", ".."} & set(parts.path.split("/")) or "//" in parts.path:
             raise UsageError("Invalid base_url of a model: its path holds an empty part, '.' or '..'.")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is taken for the user's own server, as one on http is; hosted services are on https."""
+        return urlsplit(self.base_url).scheme == "http"
 
     @property
     def prefix(self) -> str:

@@ -85,6 +85,7 @@ PRICED: Mapping[ApiFormat, Mapping[str, Check]] = {
     | _plain("messages", "max_tokens", "max_completion_tokens", "stop", "seed", "logprobs", "logit_bias")
     | _plain("presence_penalty", "frequency_penalty", "response_format", "reasoning_effort", "verbosity")
     | _plain("functions", "function_call", "thinking", "top_k", "min_p", "repetition_penalty", "reasoning")
+    | _plain("cache_prompt")
     | {"n": _is_one, "modalities": _is_text_only},
     ApiFormat.MESSAGES: _plain(
         "model", "messages", "max_tokens", "system", "tools", "tool_choice", "stream", "metadata"

@@ -183,7 +183,8 @@ class RunRow(Record):
     model_server: str | None = column("host and port of the model's server; null where the run names none")
     model_details: Mapping[str, str] | None = column(
         "what the model's server told of it when the run began (`server`, `name`, `file`, `digest`, `quantization`, "
-        "`context`, `parameters`, `build`), and the sampling that was asked for; null where neither is known"
+        "`context`, `slots`, `parameters`, `build`), whether it is `replayable`, and the sampling and the `cache` that "
+        "were asked for; null where neither is known"
     )
     effort: str | None = column("the reasoning effort of the model; null where the run doesn't say")
     max_cost_usd: float | None = column(

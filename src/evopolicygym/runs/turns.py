@@ -220,6 +220,7 @@ def workspace_of(
         _hidden_modules(opened),
         report,
         opened.task.policy_packages,
+        opened.model_details,
     )
 
 

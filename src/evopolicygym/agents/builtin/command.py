@@ -68,7 +68,7 @@ class CommandAgent:
 
     def model_details(self) -> Mapping[str, str]:
         """Return what the server tells of the model; empty without one."""
-        return describe_model(self._upstream, {})
+        return describe_model(self._upstream)
 
     def refuse(self, environment: str) -> None:  # noqa: ARG002 - a program may play any
         """Raise ``UsageError`` if the program, an interpreter's script, or the terminal is missing."""

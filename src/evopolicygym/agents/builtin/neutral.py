@@ -7,20 +7,31 @@ The conversation is held outside the sandbox, so the key never enters it. The hi
 is shared between runs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evopolicygym.agents.base import About, Model
+from evopolicygym.agents.kit.answer_replay import compare_answers
 from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, StopRequested
-from evopolicygym.agents.kit.model_options import SAMPLING, choose_model, describe_model, sampling_of
+from evopolicygym.agents.kit.model_options import (
+    CACHE,
+    SAMPLING,
+    caches_of,
+    choose_model,
+    describe_model,
+    sampling_of,
+)
+from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.neutral_harness.bash_session import BashSession, SandboxTerminated
-from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, UNREADABLE
+from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, UNREADABLE, add_step
 from evopolicygym.agents.kit.neutral_harness.text_actions import actions_in, tools_called
-from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, ComparedAnswer, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, RequestRefused, UsageError
 from evopolicygym.model_proxy.upstream import ModelUpstream
 
@@ -52,16 +63,21 @@ class NeutralAgent:
     starts_program = True
     forgets = True
 
-    def __init__(
-        self, upstream: ModelUpstream, model: str, effort: str, actions: Actions, sampling: Mapping[str, float]
-    ) -> None:
-        self._upstream, self._model, self._effort, self._actions = upstream, model, effort, actions
-        self._sampling = sampling
+    def __init__(self, upstream: ModelUpstream, requests: ModelRequests, effort: str, actions: Actions) -> None:
+        self._upstream, self._requests, self._effort, self._actions = upstream, requests, effort, actions
         self.model_url = upstream.base_url
 
     def model_details(self) -> Mapping[str, str]:
-        """Return what the server tells of the model, and the sampling."""
-        return describe_model(self._upstream, self._sampling)
+        """Return what the server tells of the model, the sampling, and whether it answers again in the same way."""
+        server = describe_model(self._upstream)
+        return {**server, **replace(self._requests, server=server).details}
+
+    def compare_answers(
+        self, lines: Iterable[Mapping[str, Any]], details: Mapping[str, str]
+    ) -> Iterator[ComparedAnswer]:
+        """Send the requests of a transcript again, and yield each answer beside the recorded one."""
+        conversation = partial(CONVERSATIONS[self._upstream.wire], self._effort, bash=self._actions is not Actions.TEXT)
+        return compare_answers(self._upstream, replace(self._requests, server=details), conversation, lines)
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Let the model work until the budget is spent, it stops calling the tool, or ``stop`` is set.
@@ -76,7 +92,7 @@ class NeutralAgent:
         )
 
         with (
-            ModelClient(self._upstream, self._model, workspace, self._sampling) as model,
+            ModelClient(self._upstream, replace(self._requests, server=workspace.model_details), workspace) as model,
             BashSession(workspace, endpoint, stop) as bash,
         ):
             judge = JudgeClient(endpoint.address, stop)
@@ -135,7 +151,7 @@ class _Conversation:
         place, texts = files("evopolicygym.agents.kit") / "neutral_harness", ["prompt.md"]
         if self._actions is Actions.TEXT:
             texts.append("prompt_text.md")
-        self._say("".join((place / name).read_text(encoding="utf-8") for name in texts))
+        self._say("".join((place / name).read_text(encoding="utf-8") for name in texts), begins=True)
         before, without = self._judge.info().remaining_budget, list[str]()
         while True:
             info = self._judge.info()
@@ -175,27 +191,31 @@ class _Conversation:
         texts = [] if answer.calls else actions_in(answer.text)
         self._n_calls, self._n_texts = self._n_calls + len(answer.calls), self._n_texts + len(texts)
         commands = [call.command for call in answer.calls] or texts
-        self._transcript.write("assistant", text=answer.text, commands=commands, **({"as": "text"} if texts else {}))
+        line = {"text": answer.text, "commands": commands} | ({"as": "text"} if texts else {}) | self._model.asked
+        if answer.message not in (None, {"role": "assistant", "content": answer.text}):
+            line["message"] = answer.message
+        self._transcript.write("assistant", **line)
         results = []
         for command in commands:
             results.append(UNREADABLE if command is None else self._bash.run(command))
             self._transcript.write("tool", text=results[-1])
-        self._history.add(answer, results if answer.calls else [])
-        if texts:
-            numbered = (f"[output of block {place}]\n{result}" for place, result in enumerate(results, 1))
-            self._history.say("\n".join(numbered) if len(results) > 1 else results[0])
+        add_step(self._history, answer, results)
         said = OTHER_CALL if answer.calls else answer.text
         return any(command is not None for command in commands), said
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, **more: object) -> None:
         self._history.say(text)
-        self._transcript.write("user", text=text)
+        self._transcript.write("user", text=text, **more)
 
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent with the model in a config; raise ``UsageError`` or ``MissingExtra``."""
-    upstream, model = choose_model(config, CONVERSATIONS, ("actions", *SAMPLING))
+    upstream, model = choose_model(config, CONVERSATIONS, ("actions", CACHE, *SAMPLING))
     actions = str(config.options.get("actions", Actions.AUTO))
     if actions not in set(Actions):
         raise UsageError(f"Invalid option actions of the agent 'neutral': expected auto or text, got {actions!r}.")
-    return NeutralAgent(upstream, model, config.effort, Actions(actions), sampling_of(config, upstream.wire))
+    # Its history grows: without the cache every request would be read from the start.
+    requests = ModelRequests(
+        model, upstream.wire, sampling_of(config, upstream.wire), server={}, caches=caches_of(config, default="on")
+    )
+    return NeutralAgent(upstream, requests, config.effort, Actions(actions))

@@ -17,7 +17,8 @@ from threading import Event
 
 from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.kit.evaluator import Evaluation
-from evopolicygym.agents.kit.model_options import SAMPLING, choose_model, sampling_of
+from evopolicygym.agents.kit.model_options import CACHE, SAMPLING, caches_of, choose_model, sampling_of
+from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
 from evopolicygym.agents.kit.neutral_harness.text_actions import blocks_of
@@ -35,7 +36,7 @@ SHOWN_STEPS, MOST_STEP = 3, 300
 """Steps of an episode that are shown, its last ones, and characters of each."""
 PROMPTS = ("improve", "search")
 SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
-OPTIONS = ("prompt", "episodes", *SAMPLING)
+OPTIONS = ("prompt", "episodes", CACHE, *SAMPLING)
 
 
 @dataclass(slots=True)
@@ -83,14 +84,13 @@ def make(config: AgentConfig) -> RewriteAgent:
     title = name if name in PROMPTS else Path(name).name
     return RewriteAgent(
         upstream,
-        model,
+        ModelRequests(model, upstream.wire, sampling_of(config, upstream.wire), {}, caches=caches_of(config, "off")),
         config.effort,
         episodes,
         library,
         "evopolicygym",
         prompt=prompt,
         prompt_name=title,
-        sampling=sampling_of(config, upstream.wire),
     )
 
 

@@ -22,14 +22,26 @@ MOST_SAMPLING: Mapping[str, float] = {"temperature": 2.0, "top_p": 1.0, "seed": 
 """The largest value of each; the smallest is 0."""
 
 
-def describe_model(upstream: ModelUpstream | None, sampling: Mapping[str, float]) -> dict[str, str]:
-    """Return what a model's server tells of the model, and the sampling; warn if the server runs another model."""
+CACHE = "cache"
+"""The option that lets a server answer from its cache of prompts, or forbids it: ``on`` or ``off``."""
+
+
+def describe_model(upstream: ModelUpstream | None) -> dict[str, str]:
+    """Return what a model's server tells of the model; warn if the server runs another model."""
     model = upstream.models[0] if upstream and upstream.models else ""
     details = read_server_details(upstream, model) if upstream else {}
     name = details.get("name", "").removesuffix(":latest")
     if model and name and name != model.removesuffix(":latest"):
         LOG.warning("The model server runs %s, not %s; the record has both.", name, model)
-    return {**details, **{option: f"{value:g}" for option, value in sampling.items()}}
+    return details
+
+
+def caches_of(config: AgentConfig, default: str) -> bool:
+    """Return whether a config's options let a server answer from its cache; raise ``UsageError``."""
+    cache = config.options.get(CACHE, default)
+    if cache not in {"on", "off"}:
+        raise UsageError(f"Invalid option cache of the agent {config.name!r}: expected on or off, got {cache!r}.")
+    return bool(cache == "on")
 
 
 def sampling_of(config: AgentConfig, wire: ApiFormat) -> dict[str, float]:

@@ -3,28 +3,35 @@
 A library handles text only: questions to the model, and candidates to evaluate.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from evopolicygym.agents.kit.answer_replay import compare_answers
 from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluation, Evaluator, spend
 from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, StopRequested, turn
 from evopolicygym.agents.kit.model_options import choose_model, describe_model
+from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
-from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.agent import AgentConfig, AgentEnd, ComparedAnswer, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, MissingExtra, SandboxError
 from evopolicygym.model_proxy.upstream import ModelUpstream
 
 if TYPE_CHECKING:
     from evopolicygym.agents.kit.neutral_harness.model_client import ModelClient, Transcript
 
+LOG = logging.getLogger(__name__)
 LEAST_CANDIDATES = 8
 """The fewest candidates that a small budget is split into."""
 MOST_IDLE = 8
 """Consecutive answers without a new candidate after which a search ends."""
+MOST_ERROR = 1500
+"""Characters of an error that a question repeats; its end is kept."""
 WORST = -1e9
 """The value of a candidate that can't be played: below every return, and finite, since libraries compute with it."""
 
@@ -63,7 +70,8 @@ class SearchContext:
     cases: list[int]
     stop: Event
     transcript: "Transcript"
-    _answer: Callable[[str, Callable[[float], None]], str]
+    _answer: Callable[[str, Callable[[float], None]], tuple[str, Mapping[str, object]]]
+    """Returns the answer to a question, and what the transcript keeps of the request."""
     ended: Exception | None = None
     """The first error that ended the search; the library may have caught it."""
     _known: dict[str, dict[int, Outcome]] = field(default_factory=dict)
@@ -72,6 +80,8 @@ class SearchContext:
     _parent: int | None = None
     """The submission of the candidate in the model's last question."""
     _idle: int = 0
+    _failure: str = ""
+    """The error of the candidate that was played last; empty if it had none."""
 
     @property
     def brief(self) -> str:
@@ -88,12 +98,14 @@ class SearchContext:
         if self._idle > MOST_IDLE:
             self._end(BudgetSpent(f"The model proposed nothing new {MOST_IDLE} times in a row."))
         self._parent = self._find_parent(question)
-        self.transcript.write("user", text=question)
+        if self._failure and self._failure not in question:  # libraries show those of the parent only
+            question += f"\n\nThe last program that you proposed failed. Don't repeat its error:\n{self._failure}"
+        self.transcript.write("user", text=question, begins=True)
         try:
-            answer = self._answer(question, self.pause)
+            answer, asked = self._answer(question, self.pause)
         except EvoPolicyGymError as error:
             self._end(error)
-        self.transcript.write("assistant", text=answer)
+        self.transcript.write("assistant", text=answer, **asked)
         return answer
 
     def play(self, program: str, cases: Sequence[int]) -> list[Outcome]:
@@ -105,6 +117,7 @@ class SearchContext:
             # Sorted, so that the same set of cases is the same submission.
             filled = sorted(missing + [case for case in self.cases if case not in missing][:short])
             evaluation = self._evaluate(program, filled, self._submitted.get(program, self._parent))
+            self._failure = _first_error(evaluation)[-MOST_ERROR:]
             known.update({outcome.case: outcome for outcome in _outcomes(evaluation)})
         return [known[case] for case in cases]
 
@@ -115,12 +128,12 @@ class SearchContext:
 
     def _evaluate(self, program: str, cases: Sequence[int], parent: int | None) -> Evaluation:
         """Play a candidate, and write what the judge said to the transcript."""
-        before = self.evaluator.remaining
+        is_new, before = program not in self._submitted, self.evaluator.remaining
         try:
             evaluation = self.evaluator.evaluate(program, cases, remarks=Remarks(parent=parent))
         except EvoPolicyGymError as error:
             self._end(error)
-        if self.evaluator.remaining < before:
+        if is_new or self.evaluator.remaining < before:  # after an interruption it was played, and is new here
             self._idle = 0
         if evaluation.submit_index is not None:
             self._submitted[program] = evaluation.submit_index
@@ -162,7 +175,7 @@ class ModelSearchAgent:
     """Searches by a library with one model."""
 
     upstream: ModelUpstream
-    model: str
+    requests: ModelRequests
     effort: str
     episodes: int
     """Most episodes for each candidate."""
@@ -170,8 +183,6 @@ class ModelSearchAgent:
     distribution: str
     """The distribution that the library is of."""
     max_turns: int = field(default=1, kw_only=True)
-    sampling: Mapping[str, float] = field(default_factory=dict, kw_only=True)
-    """The sampling that requests ask for, by name."""
 
     @property
     def model_url(self) -> str:
@@ -183,18 +194,34 @@ class ModelSearchAgent:
         return f"{self.distribution} {version(self.distribution)}"
 
     def model_details(self) -> Mapping[str, str]:
-        """Return what the server tells of the model, and the sampling."""
-        return describe_model(self.upstream, self.sampling)
+        """Return what the server tells of the model, the sampling, and whether it answers again in the same way."""
+        server = describe_model(self.upstream)
+        return {**server, **replace(self.requests, server=server).details}
+
+    def compare_answers(
+        self, lines: Iterable[Mapping[str, Any]], details: Mapping[str, str]
+    ) -> Iterator[ComparedAnswer]:
+        """Send the requests of a transcript again, and yield each answer beside the recorded one."""
+        conversation = partial(CONVERSATIONS[self.upstream.wire], self.effort, bash=False)
+        return compare_answers(self.upstream, replace(self.requests, server=details), conversation, lines)
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` if the model never answers."""
-        from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient, ModelFailed
+        from evopolicygym.agents.kit.neutral_harness.model_client import (
+            AllowanceSpent,
+            ConversationTooLong,
+            ModelClient,
+            ModelFailed,
+        )
 
-        with ModelClient(self.upstream, self.model, workspace, self.sampling) as model:
+        requests = replace(self.requests, server=workspace.model_details)
+        with ModelClient(self.upstream, requests, workspace) as model:
             try:
                 end = turn(lambda judge: self._search(workspace, judge, model, stop), endpoint, stop)
             except AllowanceSpent as error:
                 end = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
+            except ConversationTooLong as error:  # the first one: a larger context can play the run
+                end = Turn(AgentEnd.UNAVAILABLE, str(error))
             except ModelFailed as error:
                 if not (model.has_answered or error.end.pauses):
                     raise AgentError(f"The agent can't work: {error}") from error
@@ -212,10 +239,10 @@ class ModelSearchAgent:
 
         evaluator = Evaluator(workspace, judge)
 
-        def answer(question: str, pause: Callable[[float], None]) -> str:
+        def answer(question: str, pause: Callable[[float], None]) -> tuple[str, Mapping[str, object]]:
             conversation = model.conversation(self.effort, bash=False)
             conversation.say(question)
-            return model.ask(conversation, pause).text
+            return model.ask(conversation, pause).text, model.asked
 
         def search(evaluator: Evaluator, _seed: int) -> None:
             info = evaluator.info
@@ -226,7 +253,8 @@ class ModelSearchAgent:
                 self.library(context)
             except Exception as error:  # noqa: BLE001 - raised again below, or its cause
                 context.ended = context.ended or error
-            if isinstance(context.ended, ConversationTooLong):
+            if isinstance(context.ended, ConversationTooLong) and model.has_answered:
+                LOG.warning("%s What is left of the budget goes to the best program.", context.ended)
                 raise BudgetSpent(str(context.ended)) from context.ended
             if context.ended:
                 raise context.ended
@@ -239,7 +267,12 @@ def make_model_search(config: AgentConfig, library: Library, episodes: int) -> M
     upstream, model = choose_model(config, CONVERSATIONS)
     if find_spec(config.name) is None:
         raise MissingExtra(f"The agent {config.name!r}", config.name, config.name)
-    return ModelSearchAgent(upstream, model, config.effort, episodes, library, config.name)
+    requests = ModelRequests(model, upstream.wire, {}, {}, caches=True)
+    return ModelSearchAgent(upstream, requests, config.effort, episodes, library, config.name)
+
+
+def _first_error(evaluation: Evaluation) -> str:
+    return next(iter(evaluation.errors.values()), evaluation.load_error)
 
 
 def mean(outcomes: Sequence[Outcome]) -> float:

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from evopolicygym.agents.kit.model_options import SAMPLING, choose_model
+from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, Answer, Conversation
 from evopolicygym.agents.kit.neutral_harness.text_actions import actions_in, blocks_of, tools_called
 from evopolicygym.core.agent import AgentConfig, Workspace
@@ -110,7 +111,8 @@ def try_model(config: AgentConfig) -> ModelTrial:
 
     with TemporaryDirectory(prefix="evopolicygym-check-") as place:
         workspace = Workspace(Path(place), Path(place, "agent.log"), 0, "")
-        with ModelClient(upstream, model, workspace, sampling) as client:
+        requests = ModelRequests(model, upstream.wire, sampling, details, caches=True)
+        with ModelClient(upstream, requests, workspace) as client:
             conversation = _timed(client, config)
             begin = time.monotonic()
             answer = client.ask(conversation, time.sleep)

@@ -36,7 +36,7 @@ Event = Mapping[str, Any]
 """A line of JSON that a tool prints."""
 MAX_TURNS = 8
 QUIET_S = 1800
-"""Seconds without progress after which a tool is terminated; longer than a model server may be silent."""
+"""Seconds without progress after which a tool is terminated; those in which a model works for it don't count."""
 LINE_BYTES = 4 << 20
 """Longer lines of a tool's output are skipped."""
 MOST_MESSAGE = 300
@@ -217,7 +217,8 @@ class Listener:
 class StallWatch:
     """Detects a tool that makes no progress.
 
-    Progress is output of the tool while its model server answers, an answer of the model, or a change at the judge.
+    Progress is output of the tool while its model server answers, an answer of the model, a request to it under way,
+    which the proxy ends if the server hangs, or a change at the judge.
     """
 
     listener: Listener
@@ -246,7 +247,7 @@ class StallWatch:
         # Printing retries while the model server fails is not progress.
         progressed = printed > self._printed and self.model.trouble() is None
         answered = usage.requests - usage.failed
-        progressed |= answered > self._answered
+        progressed |= answered > self._answered or self.model.is_waiting
         self._printed, self._answered = printed, max(answered, self._answered)
         return progressed
 
@@ -272,7 +273,7 @@ class CommandLineAgent:
 
     def model_details(self) -> Mapping[str, str]:
         """Return what the server tells of the model."""
-        return describe_model(self._upstream, {})
+        return describe_model(self._upstream)
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag) -> Turn:
         """Call the tool once, continuing the conversation of the last call if there was one."""

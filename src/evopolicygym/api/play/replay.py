@@ -1,6 +1,6 @@
 """Replays of records for ``evopolicygym.verify``, and ``evopolicygym.post_hoc``."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,8 +9,9 @@ from evopolicygym.core.finding import Finding, ReplayVerdict, ReplayWatch, unwat
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.checked import open_usable_runs
-from evopolicygym.records.reader import Places, find_places, read_run
+from evopolicygym.records.reader import Places, RunRecord, find_places, read_run
 from evopolicygym.records.rollback_guard import keep_replayed
+from evopolicygym.runs.agent_replay import AgentReplayOptions, replay_agent
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.replay import (
     PostHocResult,
@@ -22,7 +23,7 @@ from evopolicygym.runs.replay import (
 )
 from evopolicygym.runs.replay import replay as play_again
 
-REPLAY = "replay"
+REPLAY, AGENT = "replay", "agent"
 HIDDEN = (Split.VALIDATION, Split.HELD_OUT)
 """Splits that a replay plays, in this order."""
 
@@ -33,11 +34,15 @@ class Replayer:
 
     options: ReplayOptions
     watch: ReplayWatch = unwatched
+    agent: AgentReplayOptions | None = None
+    """The model that is played again; None to leave it."""
 
     def settle(self, root: Path, audited: Sequence[Finding]) -> list[Finding]:
-        """Return the findings of a record, with that of its replay."""
+        """Return the findings of a record, with that of its replay and of its agent's."""
         record = read_run(root)
         state = record.state
+        if self.agent is not None and state.selected is None:  # nothing else can be played again
+            return [*audited, *self._settle_agent(record)]
         total = sum(len(checkpoints_of(state, split)) * state.cases(split) for split in HIDDEN)
         played = list(self.watch(play_again(root, self.options, HIDDEN), total))
         verdict, detail = verdict_of(state, played)
@@ -45,7 +50,12 @@ class Replayer:
             keep_replayed(record)
         settled = [_settled(finding) if verdict is not ReplayVerdict.DIFFERENT else finding for finding in audited]
         is_same = verdict is ReplayVerdict.SAME
-        return [*settled, Finding(REPLAY, is_same, f"{detail}{_how_played(played)}", verdict=verdict.value)]
+        replayed = Finding(REPLAY, is_same, f"{detail}{_how_played(played)}", verdict=verdict.value)
+        return [*settled, replayed, *self._settle_agent(record)]
+
+    def _settle_agent(self, record: RunRecord) -> Iterator[Finding]:
+        if self.agent is not None:
+            yield Finding(AGENT, *replay_agent(record, self.agent, self.watch))
 
 
 def open_replayer(
@@ -56,10 +66,15 @@ def open_replayer(
     trust: bool,  # noqa: FBT001 - as above
     watch: ReplayWatch,
     on_warning: Callable[[str], object],
+    model: tuple[str, str] | None = None,
 ) -> Replayer:
-    """Return what replays records with these means, as ``evopolicygym.verify`` has them."""
+    """Return what replays records with these means, as ``evopolicygym.verify`` has them.
+
+    ``model`` is the address of the server that is asked again, and its key's variable; None: no model is asked.
+    """
+    agent = AgentReplayOptions(*model) if model else None
     return Replayer(
-        ReplayOptions(cap_workers(workers, executor, on_warning), executor, address, isolation, trust), watch
+        ReplayOptions(cap_workers(workers, executor, on_warning), executor, address, isolation, trust), watch, agent
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding, ReplayVerdict, ReplayWatch, unwatched
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -63,6 +64,9 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     run: str | Path = "latest",
     *,
     replay: bool = False,
+    agent: bool = False,
+    model_url: str = "",
+    model_key: str = "",
     workers: int | None = None,
     executor: str = LOCAL,
     address: str = "",
@@ -79,6 +83,9 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         run: Its directory, its id or the beginning of it, or ``"latest"``; or a bundle, or a directory with runs below
             it, all runs of which are checked.
         replay: Whether to play validation and held-out again, compare every trajectory, and select again.
+        agent: Whether to send the model of a replayed run what it was asked, too, and compare every answer.
+        model_url: The server that is asked again; by default the recorded one.
+        model_key: The environment variable that holds its key.
         workers: How many episodes play at once in a replay; None for one each core.
         executor: Where they play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
         address: The executor's cluster.
@@ -93,15 +100,19 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         The findings; ``ok`` where all hold.
 
     Raises:
-        UsageError: There is no such run.
+        UsageError: There is no such run, or the agent alone is to be played again.
     """
+    if (agent or model_url or model_key) and not (agent and replay):
+        given = "agent" if agent else "model_url" if model_url else "model_key"
+        raise UsageError(f"Invalid {given}: expected it with replay and agent (--replay --agent).")
     root = find_run(Path(run), Path(runs))
     replayer = None
     if replay:
         from evopolicygym.api.play.replay import open_replayer
 
         refuse_release(root)
-        replayer = open_replayer(workers, executor, address, isolation, trust, follow, on_warning)
+        asked = (model_url, model_key) if agent else None
+        replayer = open_replayer(workers, executor, address, isolation, trust, follow, on_warning, asked)
     found, roots = list[Finding](), [root]
     if is_bundle(root):
         bundle = unpack(root)

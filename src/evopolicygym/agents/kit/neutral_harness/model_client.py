@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import httpx2
 
+from evopolicygym.agents.kit.model_requests import ModelRequests, request_sha256
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, Answer, Conversation
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import AgentEnd, Workspace
@@ -69,11 +70,12 @@ class _Failed(EvoPolicyGymError):
 class ModelClient:
     """Sends requests to one model through a model proxy of its own."""
 
-    def __init__(
-        self, upstream: ModelUpstream, model: str, workspace: Workspace, sampling: Mapping[str, float]
-    ) -> None:
-        """Open the proxy with the price and the limits of a turn; ``sampling`` is a part of every request."""
-        self._upstream, self._model, self._sampling = upstream, model, sampling
+    def __init__(self, upstream: ModelUpstream, requests: ModelRequests, workspace: Workspace) -> None:
+        """Open the proxy with the price and the limits of a turn."""
+        self._upstream, self._requests = upstream, requests
+        self._seed, self._n_asked = workspace.seed, 0
+        self.asked: dict[str, object] = {}
+        """The hash of the last request, with its seed if it had one, for the transcript."""
         self._proxy = ModelProxy(upstream.within(workspace), workspace.model_log, workspace.report, warns=False)
         self._address = self._proxy.serve(socket.create_server(("127.0.0.1", 0)))
         self.has_answered = False
@@ -104,7 +106,10 @@ class ModelClient:
 
         Raises ``ModelFailed``, ``ConversationTooLong``, ``AllowanceSpent``, and whatever ``pause`` raises.
         """
-        document = {**conversation.body(self._model), **self._sampling}
+        seed = self._requests.seed(self._seed, self._n_asked)
+        document = self._requests.document(conversation, seed)
+        self._n_asked += 1
+        self.asked = {"request_sha256": request_sha256(document)} | ({} if seed is None else {"seed": seed})
         body, used = json.dumps(document).encode(), self._proxy.usage().input
         deadline, before = 0.0, ""
         for attempt in range(TRIES):

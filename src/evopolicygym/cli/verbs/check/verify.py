@@ -30,12 +30,19 @@ evopolicygym verify RUN
 evopolicygym verify runs/default   (all runs below it)
 
 evopolicygym verify RUN --replay   (plays validation and held-out again, and selects again)
+
+evopolicygym verify RUN --replay --agent   (asks the model again, too)
 """
 
 
 def verify(
     run: RunArgument,
     replay: Annotated[bool, typer.Option("--replay", help="Play the hidden cases again.")] = False,
+    agent: Annotated[
+        bool, typer.Option("--agent", help="With --replay: ask the model again, compare answers.")
+    ] = False,
+    model_url: Annotated[str, typer.Option(help="The server to ask; default: the recorded one.")] = "",
+    model_key: Annotated[str, typer.Option(help="Environment variable with its key.")] = "",
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
     executor: Annotated[str, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")] = "local",
     address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
@@ -56,6 +63,9 @@ def verify(
         verification = records.verify(
             run,
             replay=replay,
+            agent=agent,
+            model_url=model_url,
+            model_key=model_key,
             workers=workers,
             executor=executor,
             address=address,
@@ -78,7 +88,7 @@ def verify(
 
 
 def _watch(cases: Iterable[Item], total: int, /, *, as_json: bool) -> Iterable[Item]:
-    return track(cases, "playing hidden cases again", total, console=err(), disable=as_json)
+    return track(cases, "playing again", total, console=err(), disable=as_json)
 
 
 def _document(finding: Finding) -> dict[str, object]:
