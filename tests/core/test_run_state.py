@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from evopolicygym.core.agent import AgentEnd, Allowance, AllowanceUse
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import (
     AgentEnded,
+    AgentMetered,
     AgentStarted,
     CheckpointSelected,
     CloseReason,
@@ -189,6 +191,66 @@ def test_equal_means_go_to_the_latest() -> None:
 
     assert choice is not None
     assert choice.submit_index == 1
+
+
+OUTSIDE = {AgentEnd.LIMITED, AgentEnd.UNAUTHORIZED, AgentEnd.UNAVAILABLE, AgentEnd.KILLED}
+turns = some.tuples(
+    some.sampled_from([end for end in AgentEnd if end is not AgentEnd.ALLOWANCE_SPENT]), *[some.booleans()] * 2
+)
+
+
+@given(some.lists(turns, min_size=1, max_size=BUDGET))
+def test_what_turns_add_up_to(played: list[tuple[AgentEnd, bool, bool]]) -> None:
+    """Pauses count against no limit; what an interrupted turn used counts; a submission ends a row of turns without."""
+    events: list[Event] = [OPENED]
+    submissions, fruitless, used = 0, 0, AllowanceUse()
+    for turn, (end, interrupted, submits) in enumerate(played):
+        meters = [AgentStarted(TIME, turn), *(AgentMetered(TIME, turn, each, {"input": 20 * each}) for each in (1, 3))]
+        if interrupted:
+            events += [*meters, RunResumed(TIME)]
+            used += AllowanceUse(0, 60, 3)
+        events += [*meters, *(submitted(submissions, [1.0]) if submits else [])]
+        assert fold(events).used == used + AllowanceUse(0, 60, 3)
+        events.append(AgentEnded(TIME, turn, end.value, usage={"input": 70, "output": 7, "cost": 2}, seconds=4))
+        used += AllowanceUse(2, 77, 4, 0 if end in OUTSIDE else 1)
+        submissions += submits
+        fruitless = 0 if submits else fruitless + (end not in OUTSIDE)
+    state = fold(events)
+
+    assert (state.turns, state.pauses) == (len(played), sum(end in OUTSIDE for end, _, _ in played))
+    assert (state.used, state.fruitless_turns, state.cut) == (used, fruitless, False)
+
+
+def test_an_agent_that_spent_its_allowance_plays_no_more() -> None:
+    """It gets no turn after one that its limit ended, or after which a limit is reached, and the run closes for it."""
+    limited = opening(agent=replace(OPENED.agent, allowance=Allowance(turns=2)))
+    one, two = ([AgentStarted(TIME, turn), AgentEnded(TIME, turn, "finished")] for turn in range(2))
+    cut = AgentEnded(TIME, 0, AgentEnd.ALLOWANCE_SPENT.value)
+
+    assert not fold([limited, *one]).allowance_spent
+    for spent, turn in (([limited, *one, *two], 2), ([OPENED, AgentStarted(TIME, 0), cut], 1)):
+        assert "allowance" in refused(*spent, AgentStarted(TIME, turn))
+        assert fold(spent).close_reason is CloseReason.ALLOWANCE_SPENT
+
+
+def test_how_long_a_hidden_episode_may_take() -> None:
+    """As many times as long as the checkpoint's own slowest train episode could have taken, and a grace besides."""
+    opened = opening(hidden_pace=3.0, hidden_grace_s=2.0)  # of three steps
+    times = {"a": [(5.0, 1.0), (4.0, 2.0), (1.0, None)], "b": [(7.0, 2.0), (7.5, None)]}
+    events = [
+        event
+        for index, (name, each) in enumerate(times.items())
+        for event in (
+            charged(index, len(each) + 1, name),
+            *(
+                replace(trained(index, place, 1.0, name), episode=replace(episode(1.0), seconds=whole, act_seconds=act))
+                for place, (whole, act) in enumerate(each)
+            ),
+        )
+    ]
+    limits = [[fold([first, *events]).hidden_limit_s(name) for name in "abc"] for first in (opened, OPENED)]
+
+    assert limits == [[20.0, 24.5, 0.0], [0.0, 0.0, 0.0]]
 
 
 def test_an_empty_journal_is_no_run() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient
 from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, Json, Reply, ScriptedModel
-from evopolicygym.core.agent import Allowance, PriceSnapshot, Rates, Tier, Workspace
+from evopolicygym.core.agent import Allowance, PriceSnapshot, Rates, Workspace
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
@@ -237,14 +237,6 @@ def test_the_servers_figure_takes_the_place_of_the_worst(tmp_path: Path) -> None
 
     assert usage.assumed_cost == 0
     assert usage.cost == pytest.approx(((INPUT - 400) * 1.0 + 400 * 0.1 + OUTPUT * 100.0) / 1_000_000)
-
-
-def test_the_dearest_rates_are_reserved() -> None:
-    """A worst case is priced by the dearest rate of input, and of any tier that it may reach."""
-    price = replace(PRICE, tiers=(Tier(1000, Rates(4.0, 200.0)),))
-
-    assert price.highest_rates(1000) == (2.0 / 1e6, 100.0 / 1e6)
-    assert price.highest_rates(1001) == (4.0 / 1e6, 200.0 / 1e6)
 
 
 def test_a_harness_of_ours_reserves_too(tmp_path: Path) -> None:
