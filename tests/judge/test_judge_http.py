@@ -353,15 +353,16 @@ def test_an_interrupted_submission_is_played_on(tmp_path: Path, monkeypatch: pyt
 
 
 def test_feedback_recorded_and_not_in_place(tmp_path: Path) -> None:
-    """A crash between the record and the rename is made good before anyone can ask."""
+    """A crash between the record and the rename is made good before anyone can ask, or is delivered anything."""
     with open_run(tmp_path, {}) as run:
         submit(run)
         run.feedback(0).chmod(0o755)
         run.feedback(0).rename(run.paths.staged_feedback(0))
-    with open_run(tmp_path) as run:
-        answer = ask(run, "GET", "/submissions/0").json()
+    delivered: list[tuple[int, bool]] = []
+    with open_run(tmp_path, deliver=lambda index: delivered.append((index, run.feedback(index).exists()))) as again:
+        answer = ask(again, "GET", "/submissions/0").json()
 
-    assert (answer["status"], run.executor.played) == ("ok", [])
+    assert (answer["status"], again.executor.played, delivered) == ("ok", [], [(0, True)])
     assert run.feedback(0).stat().st_mode & 0o777 == 0o555
 
 

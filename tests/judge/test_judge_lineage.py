@@ -113,10 +113,12 @@ def test_restoring_costs_no_episode_and_little_of_the_journal(new_run: RunMaker)
 
 
 def test_nothing_is_restored_that_was_never_submitted(new_run: RunMaker) -> None:
-    """There is no such call for a submission that isn't there, and none after the end."""
+    """There is no such call for a submission that isn't there, none that says more, and none after the end."""
     run = new_run(finish_allowed=True)
     submit(run)
     nowhere = refusal(ask(run, "POST", "/submissions/1/restore", {}))
+    for call in ("/submissions/0/restore", "/finish"):
+        assert refusal(ask(run, "POST", call, {"submission": 1})) == (400, "invalid_request")
     ask(run, "POST", "/finish", {})
 
     assert nowhere == (404, "invalid_request")
