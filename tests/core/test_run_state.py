@@ -26,6 +26,8 @@ from evopolicygym.core.event import (
     RunFinished,
     RunResumed,
     RunStatus,
+    RunStopped,
+    StopReason,
     SubmissionCharged,
 )
 from evopolicygym.core.run import RunState, Stage, after, fold
@@ -36,6 +38,11 @@ from fakes import TIME, charged, episode, held_out, opening, published, submitte
 
 OPENED = opening()
 BUDGET = OPENED.task.budget.episodes
+ANYWHERE = [
+    RunResumed(TIME),
+    RunStopped(TIME, StopReason.INTERRUPTED),
+    EpisodeRepeated(TIME, Split.TRAIN, 0, ""),
+]
 returns = some.floats(-1e3, 1e3)
 
 
@@ -53,7 +60,7 @@ def runs(draw: some.DrawFn) -> list[Event]:
     while state.remaining and draw(some.integers(0, 9)):
         happen(charged(len(state.submissions), draw(some.integers(1, state.remaining)), draw(some.sampled_from("abc"))))
         if draw(some.booleans()):
-            happen(RunResumed(TIME))
+            happen(draw(some.sampled_from(ANYWHERE)))
         if not draw(some.integers(0, 4)):
             happen(published(len(state.submissions) - 1, SubmissionStatus.IMPORT_ERROR))
     for one in state.playing:
@@ -114,7 +121,7 @@ def test_the_budget_is_exact(events: list[Event]) -> None:
 def test_what_happened_once_never_happens_again(events: list[Event], data: some.DataObject) -> None:
     """No event of a run can be recorded twice, a resumption, a repeat and a turn's beginning aside."""
     place = data.draw(some.integers(0, len(events) - 1))
-    if isinstance(events[place], RunResumed | AgentStarted):
+    if events[place] in ANYWHERE or isinstance(events[place], AgentStarted):
         return
 
     assert refused(*events[: place + 1], events[place])
@@ -203,22 +210,32 @@ turns = some.tuples(
 def test_what_turns_add_up_to(played: list[tuple[AgentEnd, bool, bool]]) -> None:
     """Pauses count against no limit; what an interrupted turn used counts; a submission ends a row of turns without."""
     events: list[Event] = [OPENED]
-    submissions, fruitless, used = 0, 0, AllowanceUse()
+    submissions = fruitless = cost = tokens = seconds = counted = 0
     for turn, (end, interrupted, submits) in enumerate(played):
         meters = [AgentStarted(TIME, turn), *(AgentMetered(TIME, turn, each, {"input": 20 * each}) for each in (1, 3))]
         if interrupted:
             events += [*meters, RunResumed(TIME)]
-            used += AllowanceUse(0, 60, 3)
+            tokens, seconds = tokens + 60, seconds + 3
         events += [*meters, *(submitted(submissions, [1.0]) if submits else [])]
-        assert fold(events).used == used + AllowanceUse(0, 60, 3)
+        assert fold(events).used == AllowanceUse(cost, tokens + 60, seconds + 3, counted)
         events.append(AgentEnded(TIME, turn, end.value, usage={"input": 70, "output": 7, "cost": 2}, seconds=4))
-        used += AllowanceUse(2, 77, 4, 0 if end in OUTSIDE else 1)
+        cost, tokens, seconds = cost + 2, tokens + 77, seconds + 4
+        counted += end not in OUTSIDE
         submissions += submits
         fruitless = 0 if submits else fruitless + (end not in OUTSIDE)
     state = fold(events)
 
     assert (state.turns, state.pauses) == (len(played), sum(end in OUTSIDE for end, _, _ in played))
-    assert (state.used, state.fruitless_turns, state.cut) == (used, fruitless, False)
+    assert state.used == AllowanceUse(cost, tokens, seconds, counted)
+    assert (state.fruitless_turns, state.cut) == (fruitless, False)
+
+
+def test_a_program_that_changed_is_that_of_the_run() -> None:
+    """The program of an agent is that of the opening, until a run is resumed with another."""
+    opened = opening(agent=replace(OPENED.agent, program_sha256="old"))
+    events = [opened, RunResumed(TIME), RunResumed(TIME, "new"), RunResumed(TIME, "newer"), *ANYWHERE]
+
+    assert [fold(events[:count]).program_sha256 for count in (1, 2, 3, 4, 7)] == ["old", "old", "new", "newer", "newer"]
 
 
 def test_an_agent_that_spent_its_allowance_plays_no_more() -> None:

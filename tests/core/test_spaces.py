@@ -159,6 +159,15 @@ def test_large_boxes_are_written_briefly() -> None:
     assert (schema["low"], schema["high"]) == (0.0, 255.0)
 
 
+def test_a_bound_of_minus_zero_is_zero() -> None:
+    """A space is recorded and drawn from in the same way however its zeros are written."""
+    written = [Box((2,), "float64", low, high) for low, high in ((-0.0, -0.0), (0.0, 0.0), ((-0.0, 0.0), (0.0, -0.0)))]
+    drawn = [sample(space, np.random.default_rng(0)) for space in written]
+
+    assert len({dumps(to_schema(space)) for space in written}) == 1
+    assert len({values.tobytes() for values in drawn}) == 1
+
+
 def test_samples_are_uniform() -> None:
     """Each whole number comes as often as any other, bounded ones lie evenly, unbounded ones as a normal's, clipped."""
     wholes = Tuple(
