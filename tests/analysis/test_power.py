@@ -1,12 +1,15 @@
 """Forecasts of power come true on simulated suites, and say what repeats take."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmark_module import load
 from evopolicygym.analysis.ranking.power import (
+    STRATA,
     Plan,
     RunNeeds,
     TaskVariances,
@@ -82,9 +85,30 @@ def test_episodes_hours_and_cost_are_of_both_agents() -> None:
     assert (found.difference, found.episodes, found.hours, found.cost) == (2.0, 2080, 5.0, 10.0)
 
 
-def test_strata_are_chi_squared() -> None:
-    """Strata have the mean 1 and nearly the variance 2 / f, and quantiles are the tables' within a few percent."""
-    assert [chi_squared(freedom).mean() for freedom in (1, 4, 30)] == pytest.approx([1, 1, 1])
-    assert chi_squared(30).var() == pytest.approx(2 / 30, rel=0.1)
-    assert chi_squared_quantile(8, 0.9) * 8 == pytest.approx(13.36, rel=0.01)
-    assert chi_squared_quantile(4, 0.1) * 4 == pytest.approx(1.064, rel=0.03)
+def test_a_forecast_has_no_unit() -> None:
+    """In another unit of a task's returns the same repeats find its difference, and differences are in that unit."""
+    unit, plan = 7.0, Plan(0.3, repeats=4)
+    first = TaskVariances("a", 1.0, 4.0, 0.5, 8.0, 10.0)
+    others = [
+        TaskVariances("b", 2.0 * factor**2, 8.0 * factor**2, 3.0 * factor**2, 8.0, 5.0 * factor) for factor in (1, unit)
+    ]
+    before, after = (forecast(plan, [first, other, replace(first, scale=None)]) for other in others)
+    asked = [forecast(replace(plan, repeats=None), [first, other]) for other in others]
+
+    assert [row.power for row in after] == [row.power and pytest.approx(row.power) for row in before]
+    assert [row.difference for row in after] == [3.0, pytest.approx(unit * 1.5), None, 0.3]
+    assert after[1].least == pytest.approx(unit * (before[1].least or 0), rel=1e-4)
+    assert [row.repeats for row in asked[0]] == [row.repeats for row in asked[1]]
+
+
+@pytest.mark.parametrize("freedom", [1, 4, 30])
+def test_strata_are_chi_squared(freedom: int) -> None:
+    """Strata are the means of equally probable parts of the distribution, and quantiles nearly the books'."""
+    shares = (np.arange(STRATA) + 0.5) / STRATA
+    expected = stats.chi2.ppf(shares, freedom) / freedom
+    middle = slice(STRATA // 8, STRATA - STRATA // 8)
+
+    assert chi_squared(freedom)[middle] == pytest.approx((expected / expected.mean())[middle], rel=0.01)
+    assert chi_squared(freedom).mean() == pytest.approx(1)
+    for share in (0.1, 0.5, 0.9) if freedom > 1 else (0.5, 0.9):
+        assert chi_squared_quantile(freedom, share) * freedom == pytest.approx(stats.chi2.ppf(share, freedom), rel=0.05)
