@@ -19,6 +19,7 @@ from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.worst_case import (
     DEFAULT_OUTPUT,
     IMAGE_TOKENS,
+    ITEM_TOKENS,
     LEAST_OUTPUT,
     SERVER_TOKENS,
     InputBounds,
@@ -51,6 +52,8 @@ UNPRICED: list[tuple[ApiFormat, Json]] = [
     ),
     (ApiFormat.MESSAGES, {"tools": [{"name": "f", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}),
     (ApiFormat.MESSAGES, {"context_management": {"edits": [{"type": "compact_20260112"}]}}),
+    (ApiFormat.MESSAGES, {"context_management": {"edits": [{"type": "clear_thinking_20251015"}], "summary": True}}),
+    (ApiFormat.MESSAGES, {"context_management": [{"type": "clear_thinking_20251015"}]}),
     (ApiFormat.MESSAGES, {"messages": [{"role": "user", "content": [{"type": "document", "source": PDF}]}]}),
     (ApiFormat.RESPONSES, {"previous_response_id": "resp_1"}),
     (ApiFormat.RESPONSES, {"input": [{"type": "item_reference", "id": "msg_1"}]}),
@@ -288,10 +291,12 @@ def test_what_a_conversation_took_is_known_when_it_goes_on(wire: ApiFormat) -> N
     first, digest = bounds.bound(wire, {name: conversation(1), "tools": tools, BOUND[wire]: 1})
     bounds.remember(digest, first, Usage(2000, 0, 0, 100))
     going_on, _ = bounds.bound(wire, {name: conversation(2), "tools": tools, BOUND[wire]: 9, "stream": True})
+    again, _ = bounds.bound(wire, {name: conversation(1), "tools": tools, BOUND[wire]: 9})
     alone, _ = InputBounds().bound(wire, {name: conversation(2)[2:]})
     other, _ = bounds.bound(wire, {name: conversation(2)[1:], "tools": tools})
 
     assert first > 3000
+    assert 2000 <= again <= 2000 + ITEM_TOKENS
     assert 2000 + 100 < going_on < 2000 + 100 + alone
     assert other > first
 
