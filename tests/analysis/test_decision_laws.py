@@ -5,7 +5,7 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy import stats
 
@@ -25,6 +25,7 @@ from evopolicygym.analysis.ranking.decision import (
     two_sided,
 )
 from evopolicygym.analysis.ranking.known_scale import exceeds
+from evopolicygym.analysis.ranking.pairing import improvement, improvement_interval
 
 P = [0.9, 0.5, 0.05, 1e-3, 1e-6]
 
@@ -71,6 +72,7 @@ def test_the_least_chance_is_that_of_runs_that_solve_or_don_t(repeats: tuple[int
     assert separation_chance(*repeats) == pytest.approx(max(map(chance, np.linspace(0, 1, 1001))), rel=1e-3)
 
 
+@settings(max_examples=50)
 @given(some.lists(some.none() | some.floats(0.0, 1.0), max_size=6))
 def test_holm_adjusts_a_family(p_values: list[float | None]) -> None:
     """Each is as many times itself as there are no smaller ones, and never below that of a smaller one; None stays."""
@@ -112,6 +114,37 @@ def test_cases_that_both_played_cancel_out() -> None:
     assert paired.difference == pytest.approx(alone.difference)
     assert paired.interval.high - paired.interval.low < 6
     assert alone.interval.high - alone.interval.low == pytest.approx(2 * spread * stats.t.isf(0.025, 7), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "trials"),
+    [
+        ([(1, 1)], 1.0),
+        ([(5, 5)], 25 / (1 + 8 / 3)),
+        ([(2, 6)], 12 / 3),
+        ([(5, 0)], 5.0),
+        ([(0, 7)], 7.0),
+        ([(5, 0), (0, 0)], 20.0),
+        ([(5, 5)] * 3, 75 / (1 + 8 / 3)),
+    ],
+)
+def test_a_share_of_pairs_is_as_certain_as_so_many_trials(repeats: list[tuple[int, int]], trials: float) -> None:
+    """Of m and n repeats, m n / (1 + 2/3 (N - 1)) with their mean N; of tasks so many times as many."""
+    found, expected = improvement_interval(0.7, repeats), bootstrap.share_interval(0.7, trials)
+    assert found
+
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert improvement_interval(0.7, [(0, 0)]) is None
+
+
+@settings(max_examples=30)
+@given(*[some.lists(some.integers(0, 3), min_size=1, max_size=4)] * 2)
+def test_of_all_pairs_each_is_won_once(first: list[int], other: list[int]) -> None:
+    """The share of pairs in which one agent is better, and that of the other, are 1 together: ties count half."""
+    found, against = (improvement(np.array(a, float), np.array(b, float)) for a, b in ((first, other), (other, first)))
+
+    assert found + against == pytest.approx(1.0)
+    assert found == pytest.approx(np.mean([(a > b) + (a == b) / 2 for a, b in product(first, other)]))
 
 
 @pytest.mark.parametrize(
