@@ -87,7 +87,7 @@ def test_episodes_hours_and_cost_are_of_both_agents() -> None:
 
 def test_a_forecast_has_no_unit() -> None:
     """In another unit of a task's returns the same repeats find its difference, and differences are in that unit."""
-    unit, plan = 7.0, Plan(0.3, repeats=4)
+    unit, plan = 1e4, Plan(0.3, repeats=4)
     first = TaskVariances("a", 1.0, 4.0, 0.5, 8.0, 10.0)
     others = [
         TaskVariances("b", 2.0 * factor**2, 8.0 * factor**2, 3.0 * factor**2, 8.0, 5.0 * factor) for factor in (1, unit)
