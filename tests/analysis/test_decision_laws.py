@@ -1,7 +1,7 @@
 """Laws of the decision: its distributions are those of the books, its p-values those of its intervals."""
 
 import math
-from itertools import permutations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -81,7 +81,6 @@ def test_holm_adjusts_a_family(p_values: list[float | None]) -> None:
     expected = [None if p is None else max(single[other] for other in known if other <= p) for p in p_values]
 
     assert holm(p_values) == pytest.approx(expected)
-    assert {tuple(holm(each)) for each in permutations([0.01, 0.04, 0.03])} == set(permutations([0.03, 0.06, 0.06]))
 
 
 def test_tasks_count_alike_together() -> None:
