@@ -135,6 +135,7 @@ def test_what_tools_send_has_a_price(tmp_path: Path) -> None:
         (ApiFormat.MESSAGES, {"cache_control": {"type": "ephemeral"}, "thinking": {"type": "adaptive"}}),
         (ApiFormat.MESSAGES, {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}),
         (ApiFormat.GEMINI, {"generationConfig": {"temperature": 1, "thinkingConfig": {"thinkingBudget": 9}}}),
+        (ApiFormat.GEMINI, {"generation_config": {"top_k": 1, "thinking_config": {"thinking_budget": 9}}}),
     ]
     with limited(tmp_path, 100.0) as door:
         assert [door.ask(wire, **fields).status_code for wire, fields in bodies] == [200] * len(bodies)

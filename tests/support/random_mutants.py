@@ -3,13 +3,14 @@
 A number of its slips (``slips.py``) is drawn by a seed. Each is planted in a copy of the checkout, as by
 ``run_mutants.py``, and meets the tests of the gate that execute its lines, narrow and quick ones first: those of the
 folders that mirror the packages and those of the packages that import the modules, or those named by ``--tests``. Which
-execute it is measured first, with coverage, on the unmodified copy, once for all packages; where a fixture that tests
-share does, these are all tests of the file. A slip survives only if all of them pass, and is ``undecided`` where
-``--most-s`` leaves some out. A line that only other processes execute meets the tests of the folder that mirrors its
-package, or with ``--tests`` none: it is ``unseen``. Modules of libraries that aren't installed are left out, as their
-tests are skipped. A slip that breaks imports counts for nothing. The rate is printed with the survivors, and a line for
-each slip is appended to ``random_mutants.jsonl`` below the user's cache directory. A survivor is no defect: nobody sees
-what it changes, or a test is missing.
+execute it is measured first, with coverage, on the unmodified copy, once for all packages. Where a fixture that tests
+share executes it, these are all tests of the file; where one test alone does, as of an import, all that execute the
+module. A slip survives only if all of them pass, and is ``undecided`` where ``--most-s`` leaves some out. A line that
+only other processes execute meets the tests of the folder that mirrors its package, or with ``--tests`` none: it is
+``unseen``. Modules of libraries that aren't installed are left out, as their tests are skipped. A slip that breaks
+imports counts for nothing. The rate is printed with the survivors, and a line for each slip is appended to
+``random_mutants.jsonl`` below the user's cache directory. A survivor is no defect: nobody sees what it changes, or a
+test is missing.
 """
 
 import argparse
@@ -94,7 +95,10 @@ class Selection:
     def tests(self, file: str, slip: Slip) -> tuple[Sequence[str], bool]:
         """Return the tests of a slip, first those that are quick and execute little else, and whether these are all."""
         lines = range(slip.line, slip.last_line + 1)
-        found = {test for line in lines for test in self.by_line.get((file, line), ())} - {*self.left_out}
+        found = {test for line in lines for test in self.by_line.get((file, line), ())}
+        if len(found) == 1:  # it may be the first that imports the module, or fills a cache that others read
+            found.update(*(tests for (other, _), tests in self.by_line.items() if other == file))
+        found -= {*self.left_out}
         took = {test: LEAST_TEST_S + self.seconds.get(test, 0.0) for test in found}
         order = sorted(found, key=lambda test: (self.breadth[test] * took[test], test))
         until = accumulate(took[test] for test in order)
