@@ -86,18 +86,24 @@ def test_episodes_hours_and_cost_are_of_both_agents() -> None:
 
 
 def test_a_forecast_has_no_unit() -> None:
-    """In another unit of a task's returns the same repeats find its difference, and differences are in that unit."""
+    """In another unit of returns the same repeats find the differences, which are in that unit."""
     unit, plan = 1e4, Plan(0.3, repeats=4)
-    first = TaskVariances("a", 1.0, 4.0, 0.5, 8.0, 10.0)
-    others = [
-        TaskVariances("b", 2.0 * factor**2, 8.0 * factor**2, 3.0 * factor**2, 8.0, 5.0 * factor) for factor in (1, unit)
-    ]
-    before, after = (forecast(plan, [first, other, replace(first, scale=None)]) for other in others)
-    asked = [forecast(replace(plan, repeats=None), [first, other]) for other in others]
+    before, after, *asked = (
+        forecast(
+            replace(plan, repeats=repeats),
+            [
+                TaskVariances("a", factor**2, 4 * factor**2, factor**2 / 2, 8.0, 10.0 * factor),
+                TaskVariances("b", 2 * factor**2, 8 * factor**2, 0.0, 8.0, 5.0 * factor),
+                TaskVariances("c", factor**2, 0.0, 0.0, 8.0, None),
+            ],
+        )
+        for repeats in (4, None)
+        for factor in (1.0, unit)
+    )
 
     assert [row.power for row in after] == [row.power and pytest.approx(row.power) for row in before]
-    assert [row.difference for row in after] == [3.0, pytest.approx(unit * 1.5), None, 0.3]
-    assert after[1].least == pytest.approx(unit * (before[1].least or 0), rel=1e-4)
+    assert [row.difference for row in after] == pytest.approx([3.0 * unit, 1.5 * unit, None, 0.3])
+    assert [row.least for row in after[:2]] == pytest.approx([unit * (row.least or 0) for row in before[:2]], rel=1e-4)
     assert [row.repeats for row in asked[0]] == [row.repeats for row in asked[1]]
 
 
