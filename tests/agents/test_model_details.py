@@ -83,6 +83,10 @@ TOLD: list[tuple[dict[str, Json], dict[str, str]]] = [
             "build": "0.11.0",
         },
     ),
+    (
+        {**VLLM, "/v1/models": {"data": [{"id": "other"}, {"id": "scripted", "max_model_len": 4096}]}},
+        {"server": "vLLM", "name": "scripted", "context": "4096", "build": "0.11.0"},
+    ),
 ]
 
 
@@ -110,7 +114,7 @@ def details(model: ScriptedModel, **options: Any) -> dict[str, str]:
     return dict(made.model_details())
 
 
-@pytest.mark.parametrize(("pages", "told"), TOLD, ids=["llama.cpp", "Ollama", "vLLM"])
+@pytest.mark.parametrize(("pages", "told"), TOLD, ids=["llama.cpp", "Ollama", "vLLM", "vLLM of several"])
 @pytest.mark.parametrize("name", ["neutral", "rewrite"])
 def test_what_a_server_tells(pages: dict[str, Json], told: dict[str, str], name: str) -> None:
     """Each kind of server is asked in its own words; no path of its machine is kept."""

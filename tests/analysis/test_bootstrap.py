@@ -10,6 +10,7 @@ from evopolicygym.analysis.ranking.bootstrap import (
     Resampler,
     Sample,
     bootstrap_interval,
+    rate_interval,
     share_interval,
     t_quantile,
 )
@@ -143,6 +144,19 @@ def test_the_interval_of_a_share_never_covers_too_little(count: int) -> None:
         held = [one.low <= true <= one.high for one in intervals]
         assert weights[held].sum() >= 0.95
     assert all(one.low < one.high for one in intervals)
+
+
+@pytest.mark.parametrize(("rate", "count", "freedom"), [(0.25, 40, 39.0), (0.02, 70.5, 3.0), (1.0, 12, 11.0)])
+def test_the_interval_of_a_rate_is_clopper_and_pearson_s(rate: float, count: float, freedom: float) -> None:
+    """With as many trials as would give its variance, fewer where the variance itself is known from few."""
+    trials = count * (stats.norm.isf(0.025) / stats.t.isf(0.025, freedom)) ** 2 if rate < 1 else count
+    hits = rate * trials
+    low, high = stats.beta.ppf(0.025, hits, trials - hits + 1), stats.beta.ppf(0.975, hits + 1, trials - hits)
+    found = rate_interval(rate, rate * (1 - rate) / count, freedom, cases=12)
+    unknown = rate_interval(rate, 0.0, freedom, cases=12)
+
+    assert (found.low, found.high) == pytest.approx((low, high if rate < 1 else 1.0), rel=2e-3)
+    assert unknown == share_interval(rate, 12)
 
 
 @pytest.mark.parametrize("size", [1e80, 1e308])

@@ -13,6 +13,7 @@ from evopolicygym.analysis.conduct.detector import MOST_WORDS, TranscriptState, 
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.transcripts import read_transcript
 from exported import recorded
 from fakes import opening
 from labelled_conduct import DETECTORS, transcript_of
@@ -178,6 +179,32 @@ def test_an_acp_tools_commands_are_read(lines: list[bytes], tmp_path: Path) -> N
 
     assert [one.detector for one in conduct.findings] == ["install"]
     assert conduct.transcript is TranscriptState.READ
+
+
+def test_an_acp_conversation_is_read_in_order(tmp_path: Path) -> None:
+    """What the user and the tool say, calls with their results, and errors are steps in the order of their events."""
+    lines = [
+        acp(sessionUpdate="user_message_chunk", content={"type": "text", "text": "Play."}),
+        b'{"type": "message", "text": "I "}\n',
+        b'{"type": "message", "text": "look."}\n',
+        acp(**RUN, rawInput={"command": "ls"}),
+        acp(
+            sessionUpdate="tool_call_update", status="failed", content=[{"type": "content", "content": {"text": "no"}}]
+        ),
+        acp(sessionUpdate="plan", entries=[]),
+        b'{"type": "error", "message": "cut"}\n',
+    ]
+    (tmp_path / "log").write_bytes(b"".join(lines))
+    found = read_transcript("acp", tmp_path / "log", tmp_path)
+    assert found
+
+    assert [(step.source.value, step.message) for step in found.steps] == [
+        ("user", "Play."),
+        ("agent", "I look."),
+        ("system", "cut"),
+    ]
+    (call,), (result,) = found.steps[1].calls, found.steps[1].results
+    assert (call.name, call.arguments, result.is_error) == ("execute", {"command": "ls"}, True)
 
 
 def test_an_acp_tools_files_are_followed(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """Forecasts of power come true on simulated suites, and say what repeats take."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmark_module import load
 from evopolicygym.analysis.ranking.power import (
+    STRATA,
     Plan,
     RunNeeds,
     TaskVariances,
@@ -82,9 +85,36 @@ def test_episodes_hours_and_cost_are_of_both_agents() -> None:
     assert (found.difference, found.episodes, found.hours, found.cost) == (2.0, 2080, 5.0, 10.0)
 
 
-def test_strata_are_chi_squared() -> None:
-    """Strata have the mean 1 and nearly the variance 2 / f, and quantiles are the tables' within a few percent."""
-    assert [chi_squared(freedom).mean() for freedom in (1, 4, 30)] == pytest.approx([1, 1, 1])
-    assert chi_squared(30).var() == pytest.approx(2 / 30, rel=0.1)
-    assert chi_squared_quantile(8, 0.9) * 8 == pytest.approx(13.36, rel=0.01)
-    assert chi_squared_quantile(4, 0.1) * 4 == pytest.approx(1.064, rel=0.03)
+def test_a_forecast_has_no_unit() -> None:
+    """In another unit of returns the same repeats find the differences, which are in that unit."""
+    unit, plan = 1e4, Plan(0.3, repeats=4)
+    before, after, *asked = (
+        forecast(
+            replace(plan, repeats=repeats),
+            [
+                TaskVariances("a", factor**2, 4 * factor**2, factor**2 / 2, 8.0, 10.0 * factor),
+                TaskVariances("b", 2 * factor**2, 8 * factor**2, 0.0, 8.0, 5.0 * factor),
+                TaskVariances("c", factor**2, 0.0, 0.0, 8.0, None),
+            ],
+        )
+        for repeats in (4, None)
+        for factor in (1.0, unit)
+    )
+
+    assert [row.power for row in after] == [row.power and pytest.approx(row.power) for row in before]
+    assert [row.difference for row in after] == pytest.approx([3.0 * unit, 1.5 * unit, None, 0.3])
+    assert [row.least for row in after[:2]] == pytest.approx([unit * (row.least or 0) for row in before[:2]], rel=1e-4)
+    assert [row.repeats for row in asked[0]] == [row.repeats for row in asked[1]]
+
+
+@pytest.mark.parametrize("freedom", [1, 4, 30])
+def test_strata_are_chi_squared(freedom: int) -> None:
+    """Strata are the means of equally probable parts of the distribution, and quantiles nearly the books'."""
+    shares = (np.arange(STRATA) + 0.5) / STRATA
+    expected = stats.chi2.ppf(shares, freedom) / freedom
+    middle = slice(STRATA // 8, STRATA - STRATA // 8)
+
+    assert chi_squared(freedom)[middle] == pytest.approx((expected / expected.mean())[middle], rel=0.01)
+    assert chi_squared(freedom).mean() == pytest.approx(1)
+    for share in (0.1, 0.5, 0.9) if freedom > 1 else (0.5, 0.9):
+        assert chi_squared_quantile(freedom, share) * freedom == pytest.approx(stats.chi2.ppf(share, freedom), rel=0.05)

@@ -98,6 +98,16 @@ def _numbers(standing: Standing) -> tuple[float, ...]:
     return standing.rank_score.value, standing.normalised.value, *((interval.low, interval.high) if interval else ())
 
 
+@pytest.mark.parametrize(
+    ("isolation", "noted"), [("bubblewrap", 0), ("bubblewrap without seccomp", 1), ("none", 1), ("process", 0)]
+)
+def test_a_table_notes_a_weaker_isolation(isolation: str, noted: int) -> None:
+    """A table says of which runs a guarantee is missing, and nothing of those whose sandbox was whole."""
+    notes = score_table([made_result("task", "agent", [1.0, 2.0], 0, isolation=isolation)], ()).notes
+
+    assert sum("isolation" in note for note in notes) == noted
+
+
 # Ranks
 
 
@@ -200,6 +210,7 @@ def test_cases_that_differ_add_their_variance_to_noise(tmp_path: Path, document:
     found = [evopolicygym.compare("a", other, tmp_path / "runs", allow_incomparable=True).document for other in "bc"]
     of_runs, of_cases = 0.5 * (1 / 2 + 1 / 2), 2 * 3.5 / 6
 
+    assert [pair["tasks"][0]["interval_covers"] for pair in found] == ["runs and cases"] * 2
     assert [pair["tasks"][0]["noise_floor"] for pair in found] == pytest.approx(
         [4.303 * of_runs**0.5, 4.303 * (of_runs + of_cases) ** 0.5], rel=1e-3
     )
@@ -247,6 +258,7 @@ def test_the_case_that_differs_most_has_its_sign(tmp_path: Path, document: Docum
     (found,) = evopolicygym.compare("a", "b", runs).document["tasks"]
 
     assert found["most"] == {"case": 2, "difference": -19.0}
+    assert found["interval_covers"] == "cases"
 
 
 def test_the_median_of_two_tasks_is_their_mean(tmp_path: Path, document: Document) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from evopolicygym.core.interface import (
     shown_action_reader,
     shown_info,
     shown_schemas,
+    shown_spec,
 )
 from evopolicygym.core.spaces import (
     Box,
@@ -38,6 +40,7 @@ from evopolicygym.core.spaces import (
 )
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.transforms import bind
+from fakes import TOY
 
 keys = some.binary(min_size=32, max_size=32)
 levels = some.sampled_from(["permuted", "anonymous"])
@@ -201,6 +204,30 @@ def test_permuted_meanings_say_what_entries_are() -> None:
     labelled = drawn(Discrete(3, 0, ("x", "y", "z")), bytes(32), "permuted")
     labels = shown_schemas(labelled)[1]["labels"]
     assert [labels[shown_action_converter(labelled)(action)] for action in range(3)] == ["x", "y", "z"]
+
+
+def test_an_anonymous_environment_has_no_words_of_its_own() -> None:
+    """Name, texts, parts of the reward and success say nothing of the environment; a permuted one is named as it is."""
+    schema = to_schema(Discrete(2))
+    permuted, anonymous = (
+        draw_interface(b"key", level, schema, schema, TOY.reward_components) for level in ("permuted", "anonymous")
+    )
+    shown = shown_spec(replace(TOY, family="no agent is told"), anonymous)
+    words = {
+        TOY.name,
+        TOY.objective,
+        TOY.reward,
+        TOY.termination,
+        *TOY.observation,
+        *TOY.action,
+        *TOY.reward_components,
+    }
+
+    assert [word for word in words if word in repr(shown)] == []
+    assert shown.success
+    assert shown.success.meaning == "an episode counts as a success or not"
+    assert shown_spec(replace(TOY, success=None), anonymous).success is None
+    assert shown_spec(TOY, permuted) == shown_spec(TOY, {}) == TOY
 
 
 def test_anonymous_info_has_numbers_under_codes() -> None:

@@ -5,13 +5,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from evopolicygym.core.agent import AgentEnd, Allowance, AllowanceUse
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import (
     AgentEnded,
+    AgentMetered,
     AgentStarted,
     CheckpointSelected,
     CloseReason,
@@ -24,6 +26,8 @@ from evopolicygym.core.event import (
     RunFinished,
     RunResumed,
     RunStatus,
+    RunStopped,
+    StopReason,
     SubmissionCharged,
 )
 from evopolicygym.core.run import RunState, Stage, after, fold
@@ -34,6 +38,11 @@ from fakes import TIME, charged, episode, held_out, opening, published, submitte
 
 OPENED = opening()
 BUDGET = OPENED.task.budget.episodes
+ANYWHERE = [
+    RunResumed(TIME),
+    RunStopped(TIME, StopReason.INTERRUPTED),
+    EpisodeRepeated(TIME, Split.TRAIN, 0, ""),
+]
 returns = some.floats(-1e3, 1e3)
 
 
@@ -51,7 +60,7 @@ def runs(draw: some.DrawFn) -> list[Event]:
     while state.remaining and draw(some.integers(0, 9)):
         happen(charged(len(state.submissions), draw(some.integers(1, state.remaining)), draw(some.sampled_from("abc"))))
         if draw(some.booleans()):
-            happen(RunResumed(TIME))
+            happen(draw(some.sampled_from(ANYWHERE)))
         if not draw(some.integers(0, 4)):
             happen(published(len(state.submissions) - 1, SubmissionStatus.IMPORT_ERROR))
     for one in state.playing:
@@ -100,11 +109,12 @@ def test_a_run_folds_from_wherever_it_stands(events: list[Event], data: some.Dat
 @given(runs())
 def test_the_budget_is_exact(events: list[Event]) -> None:
     """At every moment, what is spent is the episodes charged, never more than the budget."""
-    for place in range(1, len(events) + 1):
-        state = fold(events[:place])
-        charges = [event for event in events[:place] if isinstance(event, SubmissionCharged)]
+    state, charged_so_far = None, 0
+    for event in events:
+        state = after(state, event)
+        charged_so_far += len(event.env_instances) if isinstance(event, SubmissionCharged) else 0
 
-        assert sum(len(one.env_instances) for one in charges) == state.spent
+        assert state.spent == charged_so_far
         assert 0 <= state.remaining <= BUDGET
 
 
@@ -112,7 +122,7 @@ def test_the_budget_is_exact(events: list[Event]) -> None:
 def test_what_happened_once_never_happens_again(events: list[Event], data: some.DataObject) -> None:
     """No event of a run can be recorded twice, a resumption, a repeat and a turn's beginning aside."""
     place = data.draw(some.integers(0, len(events) - 1))
-    if isinstance(events[place], RunResumed | AgentStarted):
+    if events[place] in ANYWHERE or isinstance(events[place], AgentStarted):
         return
 
     assert refused(*events[: place + 1], events[place])
@@ -189,6 +199,77 @@ def test_equal_means_go_to_the_latest() -> None:
 
     assert choice is not None
     assert choice.submit_index == 1
+
+
+OUTSIDE = {AgentEnd.LIMITED, AgentEnd.UNAUTHORIZED, AgentEnd.UNAVAILABLE, AgentEnd.KILLED}
+turns = some.tuples(
+    some.sampled_from([end for end in AgentEnd if end is not AgentEnd.ALLOWANCE_SPENT]), *[some.booleans()] * 2
+)
+
+
+@settings(max_examples=40)
+@given(some.lists(turns, min_size=1, max_size=BUDGET))
+def test_what_turns_add_up_to(played: list[tuple[AgentEnd, bool, bool]]) -> None:
+    """Pauses count against no limit; what an interrupted turn used counts; a submission ends a row of turns without."""
+    events: list[Event] = [OPENED]
+    submissions = fruitless = cost = tokens = seconds = counted = 0
+    for turn, (end, interrupted, submits) in enumerate(played):
+        meters = [AgentStarted(TIME, turn), *(AgentMetered(TIME, turn, each, {"input": 20 * each}) for each in (1, 3))]
+        if interrupted:
+            events += [*meters, RunResumed(TIME)]
+            tokens, seconds = tokens + 60, seconds + 3
+        events += [*meters, *(submitted(submissions, [1.0]) if submits else [])]
+        assert fold(events).used == AllowanceUse(cost, tokens + 60, seconds + 3, counted)
+        events.append(AgentEnded(TIME, turn, end.value, usage={"input": 70, "output": 7, "cost": 2}, seconds=4))
+        cost, tokens, seconds = cost + 2, tokens + 77, seconds + 4
+        counted += end not in OUTSIDE
+        submissions += submits
+        fruitless = 0 if submits else fruitless + (end not in OUTSIDE)
+    state = fold(events)
+
+    assert (state.turns, state.pauses) == (len(played), sum(end in OUTSIDE for end, _, _ in played))
+    assert state.used == AllowanceUse(cost, tokens, seconds, counted)
+    assert (state.fruitless_turns, state.cut) == (fruitless, False)
+
+
+def test_a_program_that_changed_is_that_of_the_run() -> None:
+    """The program of an agent is that of the opening, until a run is resumed with another."""
+    opened = opening(agent=replace(OPENED.agent, program_sha256="old"))
+    events = [opened, RunResumed(TIME), RunResumed(TIME, "new"), RunResumed(TIME, "newer"), *ANYWHERE]
+
+    assert [fold(events[:count]).program_sha256 for count in (1, 2, 3, 4, 7)] == ["old", "old", "new", "newer", "newer"]
+
+
+def test_an_agent_that_spent_its_allowance_plays_no_more() -> None:
+    """It gets no turn after one that its limit ended, or after which a limit is reached, and the run closes for it."""
+    limited = opening(agent=replace(OPENED.agent, allowance=Allowance(turns=2)))
+    one, two = ([AgentStarted(TIME, turn), AgentEnded(TIME, turn, "finished")] for turn in range(2))
+    cut = AgentEnded(TIME, 0, AgentEnd.ALLOWANCE_SPENT.value)
+
+    assert not fold([limited, *one]).allowance_spent
+    for spent, turn in (([limited, *one, *two], 2), ([OPENED, AgentStarted(TIME, 0), cut], 1)):
+        assert "allowance" in refused(*spent, AgentStarted(TIME, turn))
+        assert fold(spent).close_reason is CloseReason.ALLOWANCE_SPENT
+
+
+def test_how_long_a_hidden_episode_may_take() -> None:
+    """As many times as long as the checkpoint's own slowest train episode could have taken, and a grace besides."""
+    opened = opening(hidden_pace=3.0, hidden_grace_s=2.0)  # of three steps
+    times = {"a": [(5.0, 1.0), (4.0, 2.0), (1.0, None)], "b": [(7.0, 2.0), (7.5, None)]}
+    events = [
+        event
+        for index, (name, each) in enumerate(times.items())
+        for event in (
+            charged(index, len(each) + 1, name),
+            *(
+                replace(trained(index, place, 1.0, name), episode=replace(episode(1.0), seconds=whole, act_seconds=act))
+                for place, (whole, act) in enumerate(each)
+            ),
+        )
+    ]
+    limits = [[fold([first, *events]).hidden_limit_s(name) for name in "abc"] for first in (opened, OPENED)]
+
+    assert limits == [[20.0, 24.5, 0.0], [0.0, 0.0, 0.0]]
 
 
 def test_an_empty_journal_is_no_run() -> None:

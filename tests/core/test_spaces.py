@@ -118,17 +118,22 @@ def test_what_is_out_of_range_is_refused(space: Space, raw: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "largest"),
-    [("float32", float(np.finfo("float32").max)), ("int64", math.nextafter(2.0**63, 0.0)), ("uint8", 255.0)],
+    ("dtype", "ends"),
+    [
+        ("float32", (float(np.finfo("float32").min), float(np.finfo("float32").max))),
+        ("int64", (-(2.0**63), math.nextafter(2.0**63, 0.0))),
+        ("uint8", (0.0, 255.0)),
+    ],
 )
-def test_an_unbounded_box_ends_with_its_dtype(dtype: str, largest: float) -> None:
-    """The largest number that the space's own dtype holds passes as it is, and a larger one is no action."""
+@pytest.mark.parametrize("end", [0, 1])
+def test_an_unbounded_box_ends_with_its_dtype(dtype: str, ends: tuple[float, float], end: int) -> None:
+    """The largest number that the space's own dtype holds passes as it is, the smallest too; others are no action."""
     read = action_reader(Box((1,), dtype, -math.inf, math.inf))
-    action, clipped = read(np.array([largest]))
+    action, clipped = read(np.array([ends[end]]))
 
-    assert (action.tolist(), clipped) == ([largest], False)
+    assert (action.tolist(), clipped) == ([ends[end]], False)
     with pytest.raises(InvalidAction, match=f"that {dtype}, the dtype of the space, can.t represent"):
-        read(np.array([1e300]))
+        read(np.array([(-1e300, 1e300)[end]]))
 
 
 def test_a_clipped_part_marks_the_whole() -> None:
@@ -152,3 +157,32 @@ def test_large_boxes_are_written_briefly() -> None:
     schema = to_schema(Box((96, 96, 3), "uint8", 0.0, 255.0))
 
     assert (schema["low"], schema["high"]) == (0.0, 255.0)
+
+
+def test_a_bound_of_minus_zero_is_zero() -> None:
+    """A space is recorded and drawn from in the same way however its zeros are written."""
+    written = [Box((2,), "float64", low, high) for low, high in ((-0.0, -0.0), (0.0, 0.0), ((-0.0, 0.0), (0.0, -0.0)))]
+    drawn = [sample(space, np.random.default_rng(0)) for space in written]
+
+    assert len({dumps(to_schema(space)) for space in written}) == 1
+    assert len({values.tobytes() for values in drawn}) == 1
+
+
+def test_samples_are_uniform() -> None:
+    """Each whole number comes as often as any other, bounded ones lie evenly, unbounded ones as a normal's, clipped."""
+    wholes = Tuple(
+        (Discrete(3, 5), MultiDiscrete((2, 4), (-1, 7)), MultiBinary((1, 2)), Box((2,), "int64", (-2, 0), (1, 4)))
+    )
+    lowest, counts = [5, -1, 7, 0, 0, -2, 0], [3, 2, 4, 2, 2, 4, 5]
+    reals = Box((4,), "float64", (-3.0, 10.0, -math.inf, 0.5), (1.0, 10.5, math.inf, math.inf))
+    random = np.random.default_rng(0)
+    found = np.array([np.concatenate([np.ravel(part) for part in sample(wholes, random)]) for _ in range(1500)])
+    drawn = np.sort([sample(reals, random) for _ in range(1500)], axis=0)
+    even = np.linspace(0, 1, 1500)
+    normal = np.sort(random.standard_normal(1500))
+    expected = np.stack([-3 + 4 * even, 10 + even / 2, normal, np.maximum(normal, 0.5)], axis=1)
+
+    for column, low, count in zip(found.T, lowest, counts, strict=True):
+        assert np.unique(column).tolist() == list(range(low, low + count))
+        assert np.bincount(column - low) == pytest.approx(1500 / count, rel=0.18)
+    assert np.abs(drawn - expected)[40:-40].max(axis=0) == pytest.approx(0.0, abs=0.2)

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from asking import SUBMIT, ask, charges, refusal, submit
+from evopolicygym.core.agent import AgentConfig, AgentRules, Allowance
 from evopolicygym.core.errors import EnvironmentFault
-from evopolicygym.core.event import CloseReason
+from evopolicygym.core.event import AgentEnded, AgentStarted, CloseReason, Event
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import BudgetRule
+from evopolicygym.judge.task_text import info
 from evopolicygym.records import journal
-from fakes import PATIENCE_S, OpenRun, RunMaker, open_run
+from fakes import GROUNDS, PATIENCE_S, TIME, OpenRun, RunMaker, open_run, opening
 from removal import remove
 
 
@@ -130,6 +132,19 @@ def test_a_wish_that_can_t_be_stored(new_run: RunMaker, monkeypatch: pytest.Monk
     assert submit(run).status_code == 200
 
 
+def test_closing_waits_for_what_plays(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever closes a run waits until all that was charged is played and in place."""
+    run = new_run()
+    run.executor.gate.clear()
+    submit(run, {**SUBMIT, "wait": False})
+    really = run.session._changed.wait_for
+    monkeypatch.setattr(run.session._changed, "wait_for", lambda *asked: (run.executor.gate.set(), really(*asked))[1])
+    run.session.close()
+
+    assert run.session.state.closed
+    assert (run.session.state.playing, run.session._in_place) == ((), {0})
+
+
 def test_a_spent_run_is_closed(new_run: RunMaker) -> None:
     """When the budget is spent, no more submissions are taken; the rest is still told."""
     run = new_run()
@@ -194,3 +209,19 @@ def test_a_fault_of_ours_is_told_and_not_charged(new_run: RunMaker) -> None:
     assert len(charges(run)) == 1
     with pytest.raises(EnvironmentFault):
         run.session.close()
+
+
+def test_what_an_agent_may_use_is_told() -> None:
+    """The user's limits and those of the agent itself, of turns the user's first, and what was used, pauses aside."""
+    ended = [AgentEnded(TIME, 0, "finished", usage={"input": 20}, seconds=3.14159)]
+    ended += [AgentEnded(TIME, 1, "limited", usage={"output": 3, "cost": 0.123456}, seconds=1.0)]
+    events: list[Event] = [event for end in ended for event in (AgentStarted(TIME, end.turn), end)]
+    agents = [AgentConfig("a", allowance=Allowance(5.0, 1000, 60.0, 3)), AgentConfig("a")]
+    states = [fold([opening(agent=agent), *events]) for agent in agents]
+    found = [info(state, GROUNDS, AgentRules(9, 7.0))["agent_limits"] for state in states]
+    used = {"turns_used": 1, "time_used_s": 4.1, "cost_used_usd": 0.1235, "tokens_used": 23, "max_quiet_s": 7.0}
+
+    assert found == [
+        {"max_turns": 3, "max_time_s": 60.0, "max_cost_usd": 5.0, "max_tokens": 1000, **used},
+        {"max_turns": 9, "max_time_s": None, "max_cost_usd": None, "max_tokens": None, **used},
+    ]

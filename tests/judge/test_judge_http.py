@@ -180,6 +180,7 @@ def test_an_answer_says_how_many_episodes_failed(new_run: RunMaker, failing: tup
 
     assert (answer["status"], answer["failed_episodes"]) == ("ok", told)
     assert (line["status"], line["failed_episodes"]) == ("ok", told)
+    assert [type(each["trouble"]) for each in (answer, line)] == [str if told else type(None)] * 2
 
 
 @pytest.mark.parametrize("status", ["import_error", ""])
@@ -254,23 +255,28 @@ def test_films_are_told_as_in_the_summary(new_run: RunMaker) -> None:
 
 
 def test_a_submission_is_told_when_its_feedback_is_in_place(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the record and the rename a submission is still playing, to those who ask and to those who wait."""
+    """Until it is renamed, and delivered to an agent elsewhere, a submission is playing, to all who ask or wait."""
     run = new_run()
+    run.executor.failures = {0: Failure(FailureReason.ERROR, "no")}
     answers: list[Json] = []
     waiting: list[Future[None]] = []
 
     def look(*_: object) -> None:
         waiting.append(run.session.published(0))
-        answers.extend((ask(run, "GET", "/submissions/0").json(), ask(run, "GET", "/submissions").json()))
+        answers.extend(
+            (ask(run, "GET", "/submissions/0").json(), *ask(run, "GET", "/submissions").json()["submissions"])
+        )
 
     monkeypatch.setattr("evopolicygym.judge.session.publish", lambda *asked: (look(), publish(*asked)))
+    monkeypatch.setattr(run.session, "_deliver", look)
     from evopolicygym.records.feedback import publish
 
     answer = submit(run)
 
-    assert answers[0]["status"] == "playing"
-    assert answers[1]["submissions"][0]["status"] == "playing"
-    assert answer.status_code == 200
+    assert [(each["status"], each["failed_episodes"], each["trouble"]) for each in answers] == [
+        ("playing", None, None)
+    ] * 4
+    assert (answer.status_code, answer.json()["failed_episodes"]) == (200, 1)
     assert waiting[0].result(PATIENCE_S) is None
 
 
@@ -278,13 +284,14 @@ def test_a_submission_is_told_when_its_feedback_is_in_place(new_run: RunMaker, m
 
 
 def test_the_same_key_is_the_same_submission(new_run: RunMaker) -> None:
-    """A client that timed out asks again, and nothing is charged."""
+    """A client that timed out asks again, and nothing is charged, in a later turn of its agent either."""
     run = new_run()
     body = {"env_instances": "0-2", "key": "mine"}
     first, second = submit(run, body).json(), submit(run, body).json()
+    run.session.turn_started(0)
 
-    assert first == second
-    assert run.session.state.spent == 3
+    assert first == second == submit(run, body).json()
+    assert (run.session.state.spent, charges(run)[0].key) == (3, "mine")
 
 
 def test_a_key_outlives_the_budget(new_run: RunMaker) -> None:
@@ -346,15 +353,16 @@ def test_an_interrupted_submission_is_played_on(tmp_path: Path, monkeypatch: pyt
 
 
 def test_feedback_recorded_and_not_in_place(tmp_path: Path) -> None:
-    """A crash between the record and the rename is made good before anyone can ask."""
+    """A crash between the record and the rename is made good before anyone can ask, or is delivered anything."""
     with open_run(tmp_path, {}) as run:
         submit(run)
         run.feedback(0).chmod(0o755)
         run.feedback(0).rename(run.paths.staged_feedback(0))
-    with open_run(tmp_path) as run:
-        answer = ask(run, "GET", "/submissions/0").json()
+    delivered: list[tuple[int, bool]] = []
+    with open_run(tmp_path, deliver=lambda index: delivered.append((index, run.feedback(index).exists()))) as again:
+        answer = ask(again, "GET", "/submissions/0").json()
 
-    assert (answer["status"], run.executor.played) == ("ok", [])
+    assert (answer["status"], again.executor.played, delivered) == ("ok", [], [(0, True)])
     assert run.feedback(0).stat().st_mode & 0o777 == 0o555
 
 

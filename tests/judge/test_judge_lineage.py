@@ -8,12 +8,13 @@ import pytest
 from asking import Json, ask, charges, refusal, submit
 from evopolicygym.core.event import PolicyRestored
 from evopolicygym.core.submission import STARTER
+from evopolicygym.judge.request import MAX_KEY, MOST_HYPOTHESIS, MOST_SETTING, MOST_SETTINGS
 from evopolicygym.judge.rollouts import MOST_RESTORED
 from evopolicygym.records import journal
 from fakes import OpenRun, RunMaker
 
 
-def declare(run: OpenRun, **parameters: float) -> None:
+def declare(run: OpenRun, **parameters: float | str) -> None:
     (run.paths.system / "parameters.json").write_text(json.dumps(parameters))
 
 
@@ -112,11 +113,30 @@ def test_restoring_costs_no_episode_and_little_of_the_journal(new_run: RunMaker)
 
 
 def test_nothing_is_restored_that_was_never_submitted(new_run: RunMaker) -> None:
-    """There is no such call for a submission that isn't there, and none after the end."""
+    """There is no such call for a submission that isn't there, none that says more, and none after the end."""
     run = new_run(finish_allowed=True)
     submit(run)
     nowhere = refusal(ask(run, "POST", "/submissions/1/restore", {}))
+    for call in ("/submissions/0/restore", "/finish"):
+        assert refusal(ask(run, "POST", call, {"submission": 1})) == (400, "invalid_request")
     ask(run, "POST", "/finish", {})
 
     assert nowhere == (404, "invalid_request")
     assert refusal(ask(run, "POST", "/submissions/0/restore", {})) == (409, "closed")
+
+
+def test_the_most_that_can_be_said(new_run: RunMaker) -> None:
+    """Texts as long, and as many values, as the limits allow are taken and recorded; with one more, nothing is."""
+    run = new_run()
+    values = {f"{number:0>{MOST_SETTING}}": "x" * MOST_SETTING for number in range(MOST_SETTINGS)}
+    declare(run, **dict.fromkeys(values, ""))
+    most: Json = {"key": "k" * MAX_KEY, "hypothesis": "h" * MOST_HYPOTHESIS, "set": values}
+    name, *others = values
+    more = [{**most, field: most[field] + "x"} for field in ("key", "hypothesis")]
+    more += [{**most, "set": {**values, name: "x" * (MOST_SETTING + 1)}}, {**most, "set": {**values, "another": 1}}]
+    more += [{**most, "set": {name + "0": "", **dict.fromkeys(others, "")}}]
+
+    assert [refusal(submit(run, asked(**fields))) for fields in more] == [(400, "invalid_request")] * len(more)
+    assert submit(run, asked(**most)).status_code == 200
+    (charged,) = charges(run)
+    assert {"key": charged.key, "hypothesis": charged.hypothesis, "set": charged.settings} == most

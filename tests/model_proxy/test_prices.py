@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 from typer.testing import CliRunner
 
 from evopolicygym.agents.base import make
@@ -43,6 +45,21 @@ UPSTREAM = ModelUpstream("http://127.0.0.1:9", price=PRICE)
 def test_cost_of_a_request(counts: tuple[int, int, int, int], cost: float) -> None:
     """Cached input has its own rate, where there is one; above a tier's beginning, that tier's rates hold."""
     assert PRICE.cost(*counts) == pytest.approx(cost / 1_000_000)
+
+
+WHOLE = some.integers(0, 9)
+RATES = some.builds(Rates, WHOLE, WHOLE, *[some.none() | WHOLE] * 2)
+
+
+@given(RATES, some.dictionaries(some.sampled_from([10, 20, 30]), RATES), some.integers(1, 40))
+def test_the_dearest_rates_are_reserved(rates: Rates, tiers: dict[int, Rates], tokens: int) -> None:
+    """A worst case is priced as the dearest request of at most its input: fresh, read from a cache or written to it."""
+    price = PriceSnapshot("m", "given", TIME, rates, tuple(Tier(above, tiers[above]) for above in sorted(tiers)))
+    sizes = [1, *(above + 1 for above in tiers if tokens > above)]
+    of_input = [price.cost(size, *kind, 0) / size for size in sizes for kind in ((0, 0), (size, 0), (0, size))]
+    of_output = [price.cost(size, 0, 0, 1) - price.cost(size, 0, 0, 0) for size in sizes]
+
+    assert price.highest_rates(tokens) == pytest.approx((max(of_input), max(of_output)))
 
 
 def test_costs_add_up_by_requests() -> None:

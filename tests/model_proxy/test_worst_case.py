@@ -13,13 +13,14 @@ import pytest
 from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient
 from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, Json, Reply, ScriptedModel
-from evopolicygym.core.agent import Allowance, PriceSnapshot, Rates, Tier, Workspace
+from evopolicygym.core.agent import Allowance, PriceSnapshot, Rates, Workspace
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.worst_case import (
     DEFAULT_OUTPUT,
     IMAGE_TOKENS,
+    ITEM_TOKENS,
     LEAST_OUTPUT,
     SERVER_TOKENS,
     InputBounds,
@@ -52,6 +53,8 @@ UNPRICED: list[tuple[ApiFormat, Json]] = [
     ),
     (ApiFormat.MESSAGES, {"tools": [{"name": "f", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}),
     (ApiFormat.MESSAGES, {"context_management": {"edits": [{"type": "compact_20260112"}]}}),
+    (ApiFormat.MESSAGES, {"context_management": {"edits": [{"type": "clear_thinking_20251015"}], "summary": True}}),
+    (ApiFormat.MESSAGES, {"context_management": [{"type": "clear_thinking_20251015"}]}),
     (ApiFormat.MESSAGES, {"messages": [{"role": "user", "content": [{"type": "document", "source": PDF}]}]}),
     (ApiFormat.RESPONSES, {"previous_response_id": "resp_1"}),
     (ApiFormat.RESPONSES, {"input": [{"type": "item_reference", "id": "msg_1"}]}),
@@ -133,6 +136,7 @@ def test_what_tools_send_has_a_price(tmp_path: Path) -> None:
         (ApiFormat.MESSAGES, {"cache_control": {"type": "ephemeral"}, "thinking": {"type": "adaptive"}}),
         (ApiFormat.MESSAGES, {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}),
         (ApiFormat.GEMINI, {"generationConfig": {"temperature": 1, "thinkingConfig": {"thinkingBudget": 9}}}),
+        (ApiFormat.GEMINI, {"generation_config": {"top_k": 1, "thinking_config": {"thinking_budget": 9}}}),
     ]
     with limited(tmp_path, 100.0) as door:
         assert [door.ask(wire, **fields).status_code for wire, fields in bodies] == [200] * len(bodies)
@@ -240,14 +244,6 @@ def test_the_servers_figure_takes_the_place_of_the_worst(tmp_path: Path) -> None
     assert usage.cost == pytest.approx(((INPUT - 400) * 1.0 + 400 * 0.1 + OUTPUT * 100.0) / 1_000_000)
 
 
-def test_the_dearest_rates_are_reserved() -> None:
-    """A worst case is priced by the dearest rate of input, and of any tier that it may reach."""
-    price = replace(PRICE, tiers=(Tier(1000, Rates(4.0, 200.0)),))
-
-    assert price.highest_rates(1000) == (2.0 / 1e6, 100.0 / 1e6)
-    assert price.highest_rates(1001) == (4.0 / 1e6, 200.0 / 1e6)
-
-
 def test_a_harness_of_ours_reserves_too(tmp_path: Path) -> None:
     """The neutral harness bounds its output and is refused as a tool is, before anything is sent."""
     with ScriptedModel() as model:
@@ -297,10 +293,12 @@ def test_what_a_conversation_took_is_known_when_it_goes_on(wire: ApiFormat) -> N
     first, digest = bounds.bound(wire, {name: conversation(1), "tools": tools, BOUND[wire]: 1})
     bounds.remember(digest, first, Usage(2000, 0, 0, 100))
     going_on, _ = bounds.bound(wire, {name: conversation(2), "tools": tools, BOUND[wire]: 9, "stream": True})
+    again, _ = bounds.bound(wire, {name: conversation(1), "tools": tools, BOUND[wire]: 9})
     alone, _ = InputBounds().bound(wire, {name: conversation(2)[2:]})
     other, _ = bounds.bound(wire, {name: conversation(2)[1:], "tools": tools})
 
     assert first > 3000
+    assert 2000 <= again <= 2000 + ITEM_TOKENS
     assert 2000 + 100 < going_on < 2000 + 100 + alone
     assert other > first
 

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,28 @@ from evopolicygym.runs.config import parse_split
 from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import play
 from evopolicygym.specs import catalog
+from fakes import TIME, opening
 from whole_runs import (
     HELD_OUT,
     config,
     played,
 )
+
+
+def test_runs_are_listed_since_an_experiment_began(tmp_path: Path) -> None:
+    """Of one that began here no run is older than its list; of one from elsewhere those before the first listed are."""
+    begun = experiment.begin(tmp_path, "mine").identity
+    opened = opening(experiment=begun, nonce="n")
+    empty = experiment.ledger_of(begun)
+    for each in (opened, replace(opened, run_id="later", time=TIME.replace("2026", "2027"))):
+        experiment.list_run(each)
+    elsewhere = replace(opened, experiment="elsewhere")
+    experiment.list_run(elsewhere, gathered="hash")
+
+    assert empty == experiment.Ledger("", (), {}, frozenset())
+    assert experiment.ledger_of(begun) == experiment.Ledger("", ("run", "later"), {}, frozenset("n"))
+    assert experiment.ledger_of("elsewhere") == experiment.Ledger(TIME, ("run",), {"run": "hash"}, frozenset("n"))
+    assert experiment.ledger_of("nowhere") is None
 
 
 def test_a_public_split_is_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,16 @@ def test_a_task_is_found_by_its_name_and_by_its_id() -> None:
     assert pack_catalog.find("Nothing-v0") is None
 
 
+@every
+def test_a_pack_knows_its_tasks_by_name_and_by_id(name: str) -> None:
+    """By its name each task is found; by an id the first of those that share it; by anything else none."""
+    pack = pack_catalog.load(name)
+    first = {task.id: task for task in reversed(pack.tasks)} | {task.name: task for task in pack.tasks}
+
+    assert {each: pack.task(each) for each in first} == first
+    assert pack.task("Nothing-v0") is None
+
+
 def test_a_group_is_told_apart_by_its_ids() -> None:
     """Tasks of a group have the group's kind, and each a name for a directory and a limit of its own."""
     tasks = pack_catalog.decode(GOOD, "mine").tasks

@@ -305,7 +305,10 @@ def guard_beside(root: Path) -> RollbackGuard:
 
 @contextmanager
 def open_run(
-    root: Path, changes: Mapping[str, Any] | None = None, executor: FakeExecutor | None = None
+    root: Path,
+    changes: Mapping[str, Any] | None = None,
+    executor: FakeExecutor | None = None,
+    deliver: Callable[[int], object] = lambda _: None,
 ) -> Iterator[OpenRun]:
     """Open a run on the toy, or take it up again where ``changes`` is None."""
     paths, executor, camera = RunPaths(root), executor or FakeExecutor(), FakeCamera()
@@ -319,7 +322,7 @@ def open_run(
         rollouts = Rollouts(writer, executor, EpisodeJobBuilder(cases.derive(SECRET, "toy"), SECRET, 0), camera=camera)
         with (
             JudgeSession(
-                rollouts, lambda settings: capture(paths.system, paths.checkpoints, limits, settings=settings)
+                rollouts, lambda settings: capture(paths.system, paths.checkpoints, limits, settings=settings), deliver
             ) as session,
             JudgeServer(session) as door,
         ):

@@ -3,11 +3,14 @@
 A number of its slips (``slips.py``) is drawn by a seed. Each is planted in a copy of the checkout, as by
 ``run_mutants.py``, and meets the tests of the gate that execute its lines, narrow and quick ones first: those of the
 folders that mirror the packages and those of the packages that import the modules, or those named by ``--tests``. Which
-execute it is measured first, with coverage, on the unmodified copy, once for all packages. A line that only other
-processes execute meets the tests of the folder that mirrors its package, or with ``--tests`` none: it is ``unseen``.
-Modules of libraries that aren't installed are left out, as their tests are skipped. A slip that breaks imports counts
-for nothing. The rate is printed with the survivors, and a line for each slip is appended to ``random_mutants.jsonl``
-below the user's cache directory. A survivor is no defect: nobody sees what it changes, or a test is missing.
+execute it is measured first, with coverage, on the unmodified copy, once for all packages. Where a fixture that tests
+share executes it, these are all tests of the file; where one test alone does, as of an import, all that execute the
+module. A slip survives only if all of them pass, and is ``undecided`` where ``--most-s`` leaves some out. A line that
+only other processes execute meets the tests of the folder that mirrors its package, or with ``--tests`` none: it is
+``unseen``. Modules of libraries that aren't installed are left out, as their tests are skipped. A slip that breaks
+imports counts for nothing. The rate is printed with the survivors, and a line for each slip is appended to
+``random_mutants.jsonl`` below the user's cache directory. A survivor is no defect: nobody sees what it changes, or a
+test is missing.
 """
 
 import argparse
@@ -20,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -38,7 +41,9 @@ from slips import Slip, slips_of
 
 PACKAGE = "src/evopolicygym"
 KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evopolicygym" / "random_mutants.jsonl"
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - (.*))?$", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - (.*))?$", re.MULTILINE)
+CAUGHT = {1, 2, 4}
+"""Exit codes where a test failed, or could not be collected: some call what they test to make their cases."""
 MEASURED_S = 7200.0
 """Seconds for the tests on the unmodified copy."""
 LEAST_S, SLOWER = 60.0, 3.0
@@ -63,7 +68,8 @@ class Planted:
     before: str
     after: str
     result: str
-    """``caught``, ``survived``, ``broken`` (no module could be loaded) or ``unseen`` (no test executes it)."""
+    """``caught``, ``survived``, ``broken`` (no module could be loaded), ``undecided`` (tests that execute it were left
+    out, as they take too long) or ``unseen`` (no test executes it)."""
     by: str
     """The test that failed, or ``hangs``: the gate ends what runs for long, as a failure."""
     tests: int
@@ -84,17 +90,22 @@ class Selection:
     breadth: Mapping[str, int]
     """How many of the changed modules' lines each test executes."""
     most_s: float
-    """Seconds of tests that a slip meets at most: it survives the slower ones unseen."""
+    """Seconds of tests that a slip meets at most."""
 
-    def tests(self, file: str, slip: Slip) -> Sequence[str]:
-        """Return the tests of a slip: first those that are quick and execute little else."""
+    def tests(self, file: str, slip: Slip) -> tuple[Sequence[str], bool]:
+        """Return the tests of a slip, first those that are quick and execute little else, and whether these are all."""
         lines = range(slip.line, slip.last_line + 1)
-        found = {test for line in lines for test in self.by_line.get((file, line), ())} - {*self.left_out}
+        found = {test for line in lines for test in self.by_line.get((file, line), ())}
+        if len(found) == 1:  # it may be the first that imports the module, or fills a cache that others read
+            found.update(*(tests for (other, _), tests in self.by_line.items() if other == file))
+        found -= {*self.left_out}
         took = {test: LEAST_TEST_S + self.seconds.get(test, 0.0) for test in found}
         order = sorted(found, key=lambda test: (self.breadth[test] * took[test], test))
         until = accumulate(took[test] for test in order)
         chosen = [test for test, seconds in zip(order, until, strict=True) if seconds <= self.most_s] or order[:1]
-        return chosen or self.by_folder.get(file.removeprefix(f"{PACKAGE}/").partition("/")[0], ())
+        if not chosen:
+            return self.by_folder.get(file.removeprefix(f"{PACKAGE}/").partition("/")[0], ()), True
+        return chosen, len(chosen) == len(order)
 
     def expected_s(self, tests: Sequence[str]) -> float:
         """Return how long tests, or files of them, took without a slip."""
@@ -188,9 +199,12 @@ def measure(
     by_line: dict[tuple[str, int], set[str]] = defaultdict(set)
     data = CoverageData(str(measured))
     data.read()
+    by_file: dict[str, set[str]] = defaultdict(set)
+    for test in {name.rpartition("|")[0] for name in data.measured_contexts() if name}:
+        by_file[test.partition("::")[0]].add(test)
     for file in files:
         for line, contexts in data.contexts_by_lineno(str(copy.root / file)).items():
-            by_line[file, line].update(name.partition("|")[0] for name in contexts if name)
+            by_line[file, line].update(_tests_of(contexts, by_file))
     seconds: dict[str, float] = defaultdict(float)
     for took, test in TOOK.findall(ran.stdout):
         seconds[test] += float(took)
@@ -203,6 +217,14 @@ def measure(
     return Selection(
         by_folder, left_out, {key: sorted(found) for key, found in by_line.items()}, seconds, breadth, most_s
     )
+
+
+def _tests_of(contexts: Iterable[str], by_file: Mapping[str, set[str]]) -> set[str]:
+    """Return the tests that execute a line, and those that share the fixture which does."""
+    phases = [name.rpartition("|") for name in contexts if name]
+    setups = Counter(test.partition("::")[0] for test, _, phase in phases if phase == "setup")
+    shared = [by_file[file] for file, count in setups.items() if count == 1]
+    return {test for test, _, _ in phases}.union(*shared)
 
 
 def _module(file: str) -> str:
@@ -249,7 +271,8 @@ def plant_all(
 
 def plant(package: str, file: str, slip: Slip, selection: Selection, copy: Copy) -> Planted:
     """Run a slip's tests against it."""
-    began, tests = time.monotonic(), selection.tests(file, slip)
+    began = time.monotonic()
+    tests, are_all = selection.tests(file, slip)
     if not tests:
         return Planted(package, file, slip.line, slip.kind, slip.before, slip.after, "unseen", "", 0, 0.0)
     text = (copy.root / file).read_text(encoding="utf-8")
@@ -262,8 +285,8 @@ def plant(package: str, file: str, slip: Slip, selection: Selection, copy: Copy)
             ran = None
     if ran is not None:
         failed = FAILED.search(ran.stdout)
-        result, by = "survived" if ran.returncode == 0 else "broken", ""
-        if ran.returncode == 1 and failed and not (failed[2] and BREAKS_ALL.match(failed[2])):
+        result, by = ("survived" if are_all else "undecided") if ran.returncode == 0 else "broken", ""
+        if ran.returncode in CAUGHT and failed and not (failed[2] and BREAKS_ALL.match(failed[2])):
             result, by = "caught", failed[1]
     seconds = time.monotonic() - began
     return Planted(
@@ -282,7 +305,8 @@ def print_rate(package: str, found: Sequence[Planted]) -> None:
     decided = counts["caught"] + counts["survived"]
     share = f"{counts['caught'] / decided:.0%}" if decided else "none"
     print(
-        f"\n{package}: {share} of {decided} slips caught; {counts['broken']} broke imports, {counts['unseen']} unseen"
+        f"\n{package}: {share} of {decided} slips caught; {counts['broken']} broke imports, "
+        f"{counts['undecided']} undecided, {counts['unseen']} unseen"
     )
     for planted in found:
         if planted.result == "survived":

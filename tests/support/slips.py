@@ -3,10 +3,10 @@
 A slip changes one comparison, sign, index, condition or default, drops one term or call, or swaps two statements.
 Some changes break no promise, or break everything at once, and say nothing about tests. They are left out by rule:
 
-- messages, log lines, annotations, docstrings, ``__repr__``, and constants of modules;
+- messages, which of two sentences one is, log lines, annotations, docstrings, ``__repr__``, and constants of modules;
 - two statements that change places without touching the same thing, and those of which one then reads a name that
   nothing has bound yet; fields and members of classes in another order;
-- a time limit that is reached a moment later, and a random number that hits its bound exactly.
+- a time limit that is reached a moment later, a random number that hits its bound exactly, and a term of 0.
 """
 
 import ast
@@ -59,8 +59,11 @@ class _Source:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
     def slip(self, kind: str, nodes: list[ast.AST], after: str | None) -> Slip:
-        """Return the slip of nodes that are replaced by a text, or else of two statements that change places."""
-        spans = [self._span(node) for node in nodes]
+        """Return the slip of two statements that change places, or of a node that is replaced by a text.
+
+        A second node has the lines that use the first, as a function does its defaults.
+        """
+        spans = [self._span(node) for node in (nodes if after is None else nodes[:1])]
         (start, middle), (other, end) = spans[0], spans[-1]
         before = self._bytes[start:end]
         if after is None:
@@ -91,7 +94,7 @@ def _below(node: ast.AST) -> Iterator[tuple[str, list[ast.AST], str | None]]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         for name, default in _defaults(node.args):
             if not _is_seconds(name):
-                yield from (("default", [default], text) for text in _other_constant(default))
+                yield from (("default", [default, node], text) for text in _other_constant(default))
     elif isinstance(node, ast.AnnAssign) and node.value is not None and not _is_seconds(ast.unparse(node.target)):
         yield from (("default", [node.value], text) for text in _other_constant(node.value))
     elif isinstance(node, ast.expr):
@@ -203,19 +206,21 @@ def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
                 new = copy.deepcopy(node)
                 new.ops[place] = COMPARISONS[type(operator)]()
                 yield "comparison", new
+        case ast.BinOp(right=ast.Constant(value=0)):
+            pass
         case ast.BinOp(op=operator) if type(operator) in OPERATORS and not _is_text_sum(node):
             new = copy.deepcopy(node)
             new.op = OPERATORS[type(operator)]()
             yield "sign", new
             yield "dropped term", node.left
-        case ast.BoolOp(values=values):
+        case ast.BoolOp(values=values) if not _is_sentence(values[-1]):
             for place in range(len(values)):
                 new_bool = copy.deepcopy(node)
                 del new_bool.values[place]
                 yield "dropped term", new_bool if len(values) > 2 else new_bool.values[0]
         case ast.UnaryOp(op=ast.USub() | ast.Not()):
             yield "sign", node.operand
-        case ast.IfExp():
+        case ast.IfExp() if not (_is_sentence(node.body) and _is_sentence(node.orelse)):
             yield "dropped condition", node.body
         case ast.Call(func=ast.Name(id="min" | "max" as name)):
             called = copy.deepcopy(node)
@@ -239,6 +244,12 @@ def _is_text_sum(node: ast.BinOp) -> bool:
     return any(
         isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text_constant(part) for part in ast.walk(node)
     )
+
+
+def _is_sentence(node: ast.expr) -> bool:
+    """Return whether an expression is a text of several words."""
+    texts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return any(isinstance(text, ast.Constant) and isinstance(text.value, str) and " " in text.value for text in texts)
 
 
 def _is_text_constant(node: ast.AST) -> bool:
