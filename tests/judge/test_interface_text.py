@@ -14,7 +14,7 @@ from drawn_spaces import spaces
 from evopolicygym.core.interface import draw_interface, observation_converter
 from evopolicygym.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, sample, to_schema
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.judge.interface_text import MOST_LISTED, changes_text
+from evopolicygym.records.interface_text import MOST_LISTED, changes_text
 
 GRIDS = [
     Box((7, 7, 3), "uint8", 0.0, 255.0),

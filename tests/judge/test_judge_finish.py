@@ -13,8 +13,8 @@ from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.core.event import AgentEnded, AgentStarted, CloseReason, Event
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import BudgetRule
-from evopolicygym.judge.task_text import info
 from evopolicygym.records import journal
+from evopolicygym.records.task_text import info
 from fakes import GROUNDS, PATIENCE_S, TIME, OpenRun, RunMaker, open_run, opening
 from removal import remove
 
