@@ -231,7 +231,7 @@ PAGE = (ROOT / "docs" / "extend" / "own_environment.md").read_text(encoding="utf
 
 def test_the_page_shows_an_environment_that_passes(tmp_path: Path) -> None:
     """The simulator and the spec that docs/extend/own_environment.md shows, with anchors and texts, pass the check."""
-    program, spec, terse, anchors, _ = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE, re.DOTALL)
+    _, program, spec, terse, anchors, _ = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "walk.py").write_text(program, encoding="utf-8")
     (tmp_path / "walk.toml").write_text(spec + anchors + terse, encoding="utf-8")
 

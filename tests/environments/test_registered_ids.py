@@ -88,7 +88,7 @@ def test_anchors_that_are_measured_later_reach_earlier_runs(
 @pytest.mark.parametrize("shape", [(4, 6, 3), (4, 6, 4), (4, 6), (4, 6, 1)])
 def test_a_picture_without_colours_or_with_transparency_is_one(shape: tuple[int, ...]) -> None:
     """A film has pictures in red, green and blue, whatever the renderer makes of them."""
-    environment = RenderedEnvironment(bare_spec("registered_ids:Drawn-v0", arguments={"shape": shape}))
+    environment = RenderedEnvironment(bare_spec("registered_ids:Pictured-v0", arguments={"shape": shape}))
     environment.reset(0)
     picture = environment.picture()
 
@@ -96,7 +96,7 @@ def test_a_picture_without_colours_or_with_transparency_is_one(shape: tuple[int,
     assert set(picture.ravel().tolist()) == {100}
 
 
-@pytest.mark.parametrize("name", ["Drawn", "HumanOnly"])
+@pytest.mark.parametrize("name", ["Pictured", "HumanOnly"])
 def test_a_renderer_that_draws_in_a_window_only_says_so(name: str) -> None:
     """What can't be filmed names the render modes that there are."""
     with pytest.raises(UsageError, match="got human"):

@@ -45,7 +45,8 @@ def assert_plays_as_plain(
     first, _ = plain.reset(seed=seed)
     assert _bits(ours.reset(seed)) == _bits(first)
     for action in actions(plain.action_space, seed, steps):
-        observation, reward, terminated, truncated, info = plain.step(action)
+        drawn = np.int64(action) if isinstance(action, int) else action  # as the simulator's space draws it
+        observation, reward, terminated, truncated, info = plain.step(drawn)
         after = ours.step(action)
         assert _bits(after[0]) == _bits(observation)
         assert after[1:4] == (float(reward), bool(terminated), bool(truncated))  # type: ignore[arg-type]

@@ -168,7 +168,7 @@ gymnasium.register("Unseeded-v0", Unseeded, max_episode_steps=10)
 gymnasium.register("OneCase-v0", OneCase, max_episode_steps=10)
 
 
-class Drawn(Guess):
+class Pictured(Guess):
     """Draws a picture of an argument's shape; with none it opens a window only."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gymnasium declares it
@@ -194,5 +194,5 @@ class HumanOnly(Guess):
         self.render_mode = render_mode
 
 
-gymnasium.register("Drawn-v0", Drawn)
+gymnasium.register("Pictured-v0", Pictured)
 gymnasium.register("HumanOnly-v0", HumanOnly)
