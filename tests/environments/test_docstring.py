@@ -63,3 +63,18 @@ def test_without_headings() -> None:
 
     assert read_docstring(f"{text}\n\nSee http://example.org").objective == text
     assert read_docstring("").objective == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "Args:\n    size: How large the grid is.\n\n    seed: A seed, if any.\nReturns:\n    Nothing.\n",
+        "Parameters\n----------\nsize : int\n    How large the grid is.\n\nReturns\n-------\nNone\n",
+        ":param size: how large the grid is.\n    It may be small.\n:returns: nothing.\n",
+        "Example:\n    Play it.\n",
+    ],
+)
+def test_arguments_of_the_constructor_are_no_task(arguments: str) -> None:
+    """What documents code is left out; what stands beside it is kept."""
+    assert read_docstring(f"A ball rolls.\n\n{arguments}").objective == "A ball rolls."
+    assert read_docstring(f"{arguments}\n\n## Description\nA ball rolls.").objective == "A ball rolls."

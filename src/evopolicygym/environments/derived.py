@@ -21,6 +21,15 @@ HEADING = re.compile(r"^#{1,4}\s*(.+?)\s*#*\s*$", re.MULTILINE)
 FENCED = re.compile(r"```.*?```|\$\$.*?\$\$|<[^>\n]+>|!\[[^\]]*\]\([^)]*\)", re.DOTALL)
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)|https?://\S*[^\s.,;)]")
 FORMULA = re.compile(r"[=^\\|{}<>~$]|\d|\barXiv\b")
+OF_CODE = re.compile(
+    r"(?:keyword )?arg(?:ument)?s|param(?:eter)?s|attributes|returns?|yields|raises|examples?|usage|see also",
+    re.IGNORECASE,
+)
+"""Headings of sections that document code."""
+FIELD = re.compile(r"\s*:(?:param|type|arg|returns?|rtype|raises)\b")
+UNDERLINE = re.compile(r"\s*-{3,}\s*")
+LONG = 10_000
+"""More than any line is indented."""
 BARE = "="
 """Replaces a bare URL, so that its sentence is dropped."""
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"*`-])")
@@ -49,8 +58,8 @@ class DocstringText:
 
 
 def read_docstring(docstring: str) -> DocstringText:
-    """Return the texts of a docstring."""
-    sections = dict(_sections(docstring))
+    """Return the texts of a docstring; what it says of the constructor's arguments is no text of the task."""
+    sections = dict(_sections(_without_arguments(docstring)))
     return DocstringText(
         objective=_words(_first(sections, DESCRIPTION) or sections.get("", "")),
         reward=_words(_first(sections, REWARD)),
@@ -58,6 +67,22 @@ def read_docstring(docstring: str) -> DocstringText:
         observations=_names(_first(sections, OBSERVATION)),
         actions=_names(_first(sections, ACTION)),
     )
+
+
+def _without_arguments(docstring: str) -> str:
+    """Return a docstring without the sections that document code, in Google's, NumPy's and Sphinx's style."""
+    kept, lines, indent = list[str](), docstring.splitlines(), -1
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        depth = len(line) - len(line.lstrip())
+        if UNDERLINE.fullmatch(after):  # NumPy's sections end at the next one
+            indent = LONG if OF_CODE.fullmatch(line.strip()) else -1
+        elif line.strip() and depth <= indent < LONG:
+            indent = -1
+        if indent < 0 and (FIELD.match(line) or (line.rstrip().endswith(":") and OF_CODE.fullmatch(line.strip(" :")))):
+            indent = depth
+        if indent < 0:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _sections(docstring: str) -> Iterator[tuple[str, str]]:

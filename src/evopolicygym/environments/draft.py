@@ -7,13 +7,15 @@ needs no module.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import packages_distributions
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 from typing import Any
 
 import numpy as np
 
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError
+from evopolicygym.core.pack import distribution_name
 from evopolicygym.core.spaces import (
     Box,
     Dict,
@@ -44,6 +46,8 @@ STEPS = 20
 SEED = 0
 _PHYSICS = {"gymnasium.envs.mujoco": "mujoco", "gymnasium.envs.box2d": "box2d"}
 """Distributions required by environments that gymnasium ships."""
+_ENGINES = {"mujoco", "box2d", "box2d-py", "pybullet", "pymunk", "dm-control", "brax", "jax", "genesis-world", "drake"}
+"""Distributions of physics engines and of the arithmetic that simulators are written in."""
 _FIRST, _OPTIONAL = ("id", "family", "kind"), ("imports", "arguments", "packages", "pack")
 _TEXTS = ("objective", "reward", "termination", "observation", "action")
 _LAST = ("max_steps", *_TEXTS, "idle_action")
@@ -193,7 +197,19 @@ def _packages(spec: EnvironmentSpec) -> Iterator[str]:
     yield from (package for module, package in _PHYSICS.items() if str(point).startswith(f"{module}."))
     brought = packages_distributions()
     for module in {*(name.partition(".")[0] for name in spec.registering_modules), *entry_point_modules(spec)}:
-        yield from set(brought.get(module, ())) - _RECORDED
+        for distribution in set(brought.get(module, ())) - _RECORDED:
+            yield distribution
+            yield from _engines(distribution)
+
+
+def _engines(distribution: str) -> Iterator[str]:
+    """Yield the installed physics engines that a distribution requires: numbers depend on them too."""
+    for requirement in requires(distribution) or ():
+        name = distribution_name(requirement)
+        if name in _ENGINES and "extra ==" not in requirement:
+            with suppress(PackageNotFoundError):
+                version(name)
+                yield name
 
 
 def _meanings(space: Space) -> list[str]:

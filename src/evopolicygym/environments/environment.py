@@ -5,6 +5,7 @@ import inspect
 import io
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr
@@ -104,9 +105,11 @@ class Environment:
 
     @property
     def docstring(self) -> str:
-        """The docstring of the simulator's class; empty if it has none of its own."""
+        """The docstring of the simulator's class, else of its module; empty if neither has one."""
         own = type(self._simulator.unwrapped)
-        return inspect.cleandoc(own.__doc__) if own.__doc__ and own.__doc__ != gymnasium.Env.__doc__ else ""
+        if own.__doc__ and own.__doc__ != gymnasium.Env.__doc__:
+            return inspect.cleandoc(own.__doc__)
+        return inspect.cleandoc(getattr(sys.modules.get(own.__module__), "__doc__", None) or "")
 
     @property
     def step_limit(self) -> int | None:
