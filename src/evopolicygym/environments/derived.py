@@ -9,6 +9,7 @@ drawings are dropped.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from evopolicygym.core.pack import Pack, PackTask, PackText, TaskAnchors, task_name
@@ -72,11 +73,11 @@ def read_docstring(docstring: str) -> DocstringText:
 def _without_arguments(docstring: str) -> str:
     """Return a docstring without the sections that document code, in Google's, NumPy's and Sphinx's style."""
     kept, lines, indent = list[str](), docstring.splitlines(), -1
-    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+    for line, after in zip_longest(lines, lines[1:], fillvalue=""):
         depth = len(line) - len(line.lstrip())
         if UNDERLINE.fullmatch(after):  # NumPy's sections end at the next one
             indent = LONG if OF_CODE.fullmatch(line.strip()) else -1
-        elif line.strip() and depth <= indent < LONG:
+        elif HEADING.match(line) or (line.strip() and depth <= indent < LONG):
             indent = -1
         if indent < 0 and (FIELD.match(line) or (line.rstrip().endswith(":") and OF_CODE.fullmatch(line.strip(" :")))):
             indent = depth
