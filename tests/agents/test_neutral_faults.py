@@ -80,14 +80,18 @@ def test_a_pause_that_is_too_long(new_run: RunMaker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "end"), [(401, AgentEnd.UNAUTHORIZED), (403, AgentEnd.UNAUTHORIZED), (404, AgentEnd.UNAVAILABLE)]
+    ("status", "end", "asked"),
+    [(401, AgentEnd.UNAUTHORIZED, 1), (403, AgentEnd.UNAUTHORIZED, 1), (404, AgentEnd.UNAVAILABLE, 2)],
 )
-def test_refusals_are_not_tried_again(status: int, end: AgentEnd, new_run: RunMaker) -> None:
-    """A key or a model that isn't taken pauses the run at once, with what to look at; an echoed key is not told."""
+def test_refusals_are_not_tried_again(status: int, end: AgentEnd, asked: int, new_run: RunMaker) -> None:
+    """A key or a model that isn't taken pauses the run at once, with what to look at; an echoed key is not told.
+
+    A server without the model is asked once more, for the names that it has.
+    """
     with ScriptedModel() as model:
         ended = turn(new_run(), model, Reply(status=status, text=f"It is not taken: {REAL_KEY}"))
 
-    assert (ended.end, len(model.asked)) == (end, 1)
+    assert (ended.end, len(model.asked)) == (end, asked)
     assert (f"{status}" in ended.message, "--model" in ended.message) == (True, True)
     assert REAL_KEY not in ended.message
 

@@ -24,7 +24,7 @@ def context(run: OpenRun) -> SearchContext:
     workspace = desk(run)
     evaluator = Evaluator(workspace, JudgeClient(run.door.address, Event()))
     transcript = Transcript(workspace.transcript)
-    return SearchContext(workspace, evaluator, [0], Event(), transcript, lambda _question, _pause: "better")
+    return SearchContext(workspace, evaluator, [0], Event(), transcript, lambda _question, _pause: ("better", {}))
 
 
 def test_the_parent_is_what_the_model_was_asked_about(context: SearchContext, run: OpenRun) -> None:

@@ -50,7 +50,8 @@ def test_rows_are_read_by_key_and_by_attribute(tmp_path: Path) -> None:
     (row,) = evopolicygym.load_runs(tmp_path / "runs").submissions
 
     assert isinstance(row, SubmissionRow)
-    assert (row["status"], row.status, row) == ("import_error", "import_error", run.submissions[0])
+    assert (row["status"], row.status) == ("import_error", "import_error")
+    assert dict(row) == dict(run.submissions[0])
     with pytest.raises(KeyError):
         row["no_such_column"]
     assert (feedback[0].status, "no such idea" in feedback[0].error) == ("import_error", True)

@@ -21,7 +21,19 @@ halves = {".".join(name.split(".")[:3]) for name in sys.modules if name.startswi
 others = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
 print(*sorted(parts), "|", *sorted(halves), "|", *sorted(others), file=sys.stderr)
 """
-READING = {"analysis", "api", "cli", "core", "export", "records", "report", "specs", "version", "viewer"}
+READING = {
+    "analysis",
+    "api",
+    "cli",
+    "core",
+    "export",
+    "judge_client",
+    "records",
+    "report",
+    "specs",
+    "version",
+    "viewer",
+}
 """Packages of ours that reading may load."""
 HALVES = {"evopolicygym.api.read"}
 LIBRARIES = {"gymnasium", "starlette", "uvicorn", "anyio", "httpx", "httpx2", "pyseccomp"}

@@ -20,15 +20,13 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, Event
 from evopolicygym.records import experiment
-from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.labels import RunLabels, write_labels
-from evopolicygym.records.reader import read_run
 from evopolicygym.records.rows import TABLES, columns, markdown
 from evopolicygym.viewer.documents.overview import RunIndex
-from evopolicygym.viewer.documents.run import run_bundle
 from exported import fields, film, recorded
 from fakes import TIME, charged, opening, submitted, trained, whole_run
 from places import ROOT, SUPPORT
+from viewed import documents
 from whole_runs import Told, all_seeds, numbers
 
 pytestmark = pytest.mark.made_up
@@ -255,11 +253,14 @@ def test_what_came_before_an_edit(tmp_path: Path) -> None:
     run = evopolicygym.load_run(tmp_path / "run")
     first, second = run.edits
     (place,) = RunIndex([tmp_path / "run"]).places().values()
-    page = run_bundle(place, look_at_run(place.root), read_run(place.root))
+    page = documents(tmp_path / "run")(f"run/{place.id}")
     steps = [*run.submissions[0].messages, *run.submissions[1].messages]
 
     assert [(row.tokens, row.cost_usd) for row in (first, second)] == [(15, 0.25), (120, 0.75)]
-    assert [(one["used"]["tokens"], one["used"]["cost"]) for one in page["submissions"]] == [(15, 0.25), (120, 0.75)]
+    assert [(one["used"]["tokens"], one["used"]["cost_usd"]) for one in page["submission_rows"]] == [
+        (15, 0.25),
+        (120, 0.75),
+    ]
     assert [(row.first_message, row.last_message) for row in (first, second)] == [(1, 3), (4, 6)]
     assert [row.feedback_before for row in (first, second)] == [None, {"0": {"mean_return": 2.0}}]
     assert [submission.feedback for submission in run.submissions] == [{"mean_return": 2.0}, None]

@@ -12,7 +12,7 @@ from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive, worl
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.event import EpisodePlayed, Event
 from evopolicygym.core.run import RunState
-from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.core.world import decode_world, parse_entries, world_text
 from evopolicygym.environments.environment import Environment
 from evopolicygym.judge.rollouts import EpisodeJobBuilder
@@ -167,12 +167,11 @@ def test_runs_of_two_worlds_are_never_pooled(run: Told) -> None:
 def test_the_scale_of_a_world_is_its_own(run: Told) -> None:
     """What ships says nothing of a world: its scale goes from what random and idle play do there to the reference."""
     spec = run.state.opened.task.environment
-    scale = known_scale("reacher", game_of(spec), KnownScores.of(spec))
-    assert spec.idle_anchor
-    assert spec.reference_anchor
+    random, idle, reference = (Anchor(mean, 0.5, 8) for mean in (-40.0, -12.0, -5.0))
+    scale = known_scale("reacher", game_of(spec), KnownScores(random, idle, reference))
 
     assert scale is not None
-    assert (scale.low, scale.best) == (spec.idle_anchor.mean, spec.reference_anchor.mean)
+    assert (scale.low, scale.best) == (idle.mean, reference.mean)
     assert "rough" in scale.source
     assert known_scale("reacher", game_of(REACHER)) is None
 
