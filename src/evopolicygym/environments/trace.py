@@ -100,7 +100,7 @@ def probe(spec: EnvironmentSpec) -> Probe | None:
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()
     return Probe(first == second, len(set(first)) > 1)
 
 
