@@ -24,7 +24,7 @@ print(*sorted(parts), "|", *sorted(halves), "|", *sorted(others), file=sys.stder
 READING = {"analysis", "api", "cli", "core", "export", "records", "report", "specs", "version", "viewer"}
 """Packages of ours that reading may load."""
 HALVES = {"evopolicygym.api.read"}
-LIBRARIES = {"gymnasium", "starlette", "uvicorn", "anyio", "httpx", "httpx2", "pyseccomp"}
+LIBRARIES = {"gymnasium", "starlette", "uvicorn", "anyio", "httpx", "httpx2"}
 """Libraries of simulators, servers and sandboxes."""
 VERBS = {
     "show": ["show", "RUN"],

@@ -16,8 +16,9 @@ from evopolicygym.checks.channel_search.across import OUTSIDE, POLICY, PROGRAM, 
 from evopolicygym.checks.channel_search.search import SearchResult, search
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.rollout.executor import ExecutorConfig
+from evopolicygym.sandbox.libseccomp import call_name
 from evopolicygym.sandbox.overlays import why_shared
-from evopolicygym.sandbox.seccomp import allowed_calls, call_name, permissions, policy_filter
+from evopolicygym.sandbox.seccomp import allowed_calls, permissions, policy_filter
 from evopolicygym.specs.catalog import load
 from ordinary_user import run
 

@@ -43,7 +43,7 @@ class ChosenBackend:
 def lacking(feature: SandboxFeature) -> str:
     """Return why this machine lacks a feature and how to get it; empty if it has it."""
     if feature is SandboxFeature.SECCOMP and policy_filter() is None:
-        return "libseccomp is not installed: pip install pyseccomp, with the system's package libseccomp2, brings it"
+        return "libseccomp is not installed: the system's package libseccomp2 (libseccomp on Fedora and Arch) brings it"
     if feature is SandboxFeature.LANDLOCK and not landlock_version():
         return "this kernel has no Landlock, or is started without it: Linux has it from 5.13 on (lsm=landlock)"
     return ""

@@ -10,9 +10,6 @@ An agent's program, which must run any coding tool, may make all calls but those
 compiled on the trusted side; a policy's process only installs its filter.
 """
 
-import ctypes
-import ctypes.util
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -21,9 +18,8 @@ from functools import cache
 from operator import and_, eq, ge, gt
 from socket import AF_INET, AF_INET6, AF_NETLINK, AF_UNIX
 from struct import iter_unpack
-from typing import Any
 
-from evopolicygym.core.shortage import shortage_of
+from evopolicygym.sandbox.libseccomp import ALLOW, Argument, Comparison, Compiler, failing
 
 ALL_BITS = (1 << 64) - 1
 OWN_PROCESS = 0x5EA1ED07
@@ -62,7 +58,6 @@ COMPARISONS = {EQUAL: eq, GREATER: gt, AT_LEAST: ge, ANY_BIT: and_}
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
 """Offsets in the data of a filter, in bytes."""
 AUDIT_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-ALLOW = 0x7FFF0000
 MOST_CALLS = 1024
 """More system calls than any kernel has."""
 WORD = 0xFFFFFFFF
@@ -185,44 +180,21 @@ def _descriptors(place: int) -> Iterator[Values]:
         size *= 2
 
 
-def _load_pyseccomp() -> Any:  # noqa: ANN401 - untyped library
-    """Return the module ``pyseccomp``; None without libseccomp. Raises ``OSError`` if descriptors run out.
-
-    It would look for the libraries by starting ``ldconfig`` and ``gcc``, which a machine may lack, or not be able to
-    start.
-    """
-    find_library = ctypes.util.find_library
-    ctypes.util.find_library = {"c": None, "seccomp": "libseccomp.so.2"}.get  # type: ignore[assignment] # overloaded
-    try:
-        import pyseccomp
-    except (ImportError, OSError, RuntimeError) as error:
-        if shortage_of(error):
-            raise
-        return None
-    else:
-        return pyseccomp
-    finally:
-        ctypes.util.find_library = find_library
-
-
 @cache
 def policy_filter() -> bytes | None:
     """Return the compiled filter of policies, or None without libseccomp."""
-    pyseccomp = _load_pyseccomp()
-    if pyseccomp is None:
+    rules = Compiler.begin(failing(EPERM))
+    if rules is None:
         return None
-    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(EPERM))
     for permission in permissions():
-        conditions = (_condition(pyseccomp, condition) for condition in permission.conditions)
-        _add(rules, pyseccomp, pyseccomp.ALLOW, permission.call, *conditions)
+        rules.add(ALLOW, permission.call, *map(_condition, permission.conditions))
     for name in UNKNOWN_CALLS:
-        _add(rules, pyseccomp, pyseccomp.ERRNO(ENOSYS), name)
+        rules.add(failing(ENOSYS), name)
     # Threads are joined by a shared futex; with EAGAIN, the waiting thread polls until the other has ended.
-    shared = pyseccomp.Arg(1, pyseccomp.MASKED_EQ, FUTEX_PRIVATE, 0)
-    _add(rules, pyseccomp, pyseccomp.ERRNO(EAGAIN), "futex", shared)
+    rules.add(failing(EAGAIN), "futex", Argument(1, Comparison.MASKED_EQUAL, FUTEX_PRIVATE, 0))
     # Libraries that ask for the processors of a thread take ENOSYS for "unknown".
-    _add(rules, pyseccomp, pyseccomp.ERRNO(ENOSYS), "sched_getaffinity", pyseccomp.Arg(0, pyseccomp.NE, 0))
-    return _exported(rules)
+    rules.add(failing(ENOSYS), "sched_getaffinity", Argument(0, Comparison.NOT_EQUAL, 0))
+    return rules.compiled()
 
 
 @cache
@@ -232,35 +204,26 @@ def agent_filter() -> bytes | None:
     It denies what no coding tool needs: access to other processes, keys, namespaces, shared memory that outlives
     processes, pages of files in memory, and extensions of the kernel.
     """
-    pyseccomp = _load_pyseccomp()
-    if pyseccomp is None:
+    rules = Compiler.begin(ALLOW)
+    if rules is None:
         return None
-    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     for name in AGENT_DENIED:
-        _deny(rules, pyseccomp, EPERM, name)
+        rules.add(failing(EPERM), name)
     # clone3 has its flags behind a pointer; with ENOSYS, libc falls back to clone.
-    _deny(rules, pyseccomp, ENOSYS, "clone3")
-    _deny(rules, pyseccomp, EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER))
-    in_memory_alone = pyseccomp.Arg(FLAGS_OF_PREADV2, pyseccomp.MASKED_EQ, RWF_NOWAIT, RWF_NOWAIT)
-    _deny(rules, pyseccomp, EPERM, "preadv2", in_memory_alone)
-    counted = pyseccomp.Arg(MASK_OF_STATX, pyseccomp.MASKED_EQ, STATX_MNT_ID_UNIQUE, STATX_MNT_ID_UNIQUE)
-    _deny(rules, pyseccomp, EPERM, "statx", counted)
+    rules.add(failing(ENOSYS), "clone3")
+    for call, index, flag in (
+        ("clone", 0, CLONE_NEWUSER),
+        ("preadv2", FLAGS_OF_PREADV2, RWF_NOWAIT),
+        ("statx", MASK_OF_STATX, STATX_MNT_ID_UNIQUE),
+    ):
+        rules.add(failing(EPERM), call, Argument(index, Comparison.MASKED_EQUAL, flag, flag))
     for name in ("socket", "socketpair"):
         for family in set(range(MOST_FAMILIES)) - AGENT_FAMILIES:
-            _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.EQ, family))
-        _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.GE, MOST_FAMILIES))
+            rules.add(failing(EAFNOSUPPORT), name, Argument(0, Comparison.EQUAL, family))
+        rules.add(failing(EAFNOSUPPORT), name, Argument(0, Comparison.AT_LEAST, MOST_FAMILIES))
     for request in TYPING.values():  # the kernel reads 32 bits
-        _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-    return _exported(rules)
-
-
-def call_name(number: int) -> str:
-    """Return the name of a system call of this machine; its number as text if libseccomp doesn't know it."""
-    pyseccomp = _load_pyseccomp()
-    try:
-        return str(pyseccomp.resolve_syscall(pyseccomp.system_arch(), number).decode())
-    except (ValueError, OSError):
-        return str(number)
+        rules.add(failing(EPERM), "ioctl", Argument(1, Comparison.MASKED_EQUAL, 0xFFFFFFFF, request))
+    return rules.compiled()
 
 
 def signals_finding() -> str:
@@ -275,31 +238,10 @@ def seccomp_finding() -> str:
     return "on" if policy_filter() else "libseccomp is not installed: system calls are not filtered"
 
 
-def _condition(pyseccomp: Any, values: Values) -> Any:  # noqa: ANN401 - untyped library
+def _condition(values: Values) -> Argument:
     if values.mask == ALL_BITS:
-        return pyseccomp.Arg(values.argument, pyseccomp.EQ, values.value)
-    return pyseccomp.Arg(values.argument, pyseccomp.MASKED_EQ, values.mask, values.value)
-
-
-def _deny(rules: Any, pyseccomp: Any, code: int, name: str, *arguments: Any) -> None:  # noqa: ANN401 - as above
-    _add(rules, pyseccomp, pyseccomp.ERRNO(code), name, *arguments)
-
-
-def _add(rules: Any, pyseccomp: Any, action: int, name: str, *arguments: Any) -> None:  # noqa: ANN401 - as above
-    try:
-        number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
-    except (ValueError, OSError):
-        return
-    if number >= 0:  # negative if this architecture or this libseccomp doesn't know the call
-        rules.add_rule(action, name, *arguments)
-
-
-def _exported(rules: Any) -> bytes:  # noqa: ANN401 - as above
-    descriptor = os.memfd_create("filter")
-    with os.fdopen(descriptor, "w+b") as file:
-        rules.export_bpf(file)
-        file.seek(0)
-        return file.read()
+        return Argument(values.argument, Comparison.EQUAL, values.value)
+    return Argument(values.argument, Comparison.MASKED_EQUAL, values.mask, values.value)
 
 
 @dataclass(frozen=True, slots=True)

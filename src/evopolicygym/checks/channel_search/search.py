@@ -28,7 +28,8 @@ from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import choose
-from evopolicygym.sandbox.seccomp import Allowed, allowed_calls, call_name, policy_filter
+from evopolicygym.sandbox.libseccomp import call_name
+from evopolicygym.sandbox.seccomp import Allowed, allowed_calls, policy_filter
 
 OUTPUT, FILE, DIRECTORY, NULL = 1, 10, 11, 12
 BUFFER, PATH, TIMEOUT, MAPPED = 0x2_0000_0000, 0x2_0001_0000, 0x2_0002_0000, 0x2_0003_0000
