@@ -74,17 +74,6 @@ class Compiler:
             return file.read()
 
 
-def call_name(number: int) -> str:
-    """Return the name of a system call of this machine; its number as text if libseccomp doesn't know it."""
-    library = _library()
-    text = library and library.seccomp_syscall_resolve_num_arch(library.seccomp_arch_native(), number)
-    if not text:
-        return str(number)
-    name = ctypes.string_at(text).decode()
-    ctypes.CDLL(None).free(ctypes.c_void_p(text))
-    return name
-
-
 @cache
 def _library() -> ctypes.CDLL | None:
     """Return libseccomp; None where it can't be loaded."""
@@ -99,10 +88,7 @@ def _library() -> ctypes.CDLL | None:
     library.seccomp_release.argtypes, library.seccomp_release.restype = (pointer,), None
     library.seccomp_rule_add_array.argtypes = (pointer, word, ctypes.c_int, ctypes.c_uint, pointer)
     library.seccomp_export_bpf.argtypes = (pointer, ctypes.c_int)
-    library.seccomp_arch_native.restype = word
     library.seccomp_syscall_resolve_name.argtypes = (ctypes.c_char_p,)
-    library.seccomp_syscall_resolve_num_arch.argtypes = (word, ctypes.c_int)
-    library.seccomp_syscall_resolve_num_arch.restype = pointer
     return library
 
 
