@@ -104,10 +104,6 @@ def parse_features(features: Collection[str]) -> frozenset[SandboxFeature]:
     return frozenset(map(SandboxFeature, features))
 
 
-named, waivable = resolve_isolation, parse_features
-"""Earlier names, for this version."""
-
-
 def guarantees(isolation: str) -> frozenset[Guarantee]:
     """Return the guarantees of the backend of an isolation, given as text."""
     return _backend(resolve_isolation(isolation).backend).guarantees
