@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym import references
+from evopolicygym.agents.kit import reference_policies
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive, world_seed
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.spaces import action_reader, sample, to_schema
@@ -53,7 +53,7 @@ def reference_module(task: str) -> Any:  # noqa: ANN401 - a module
     """Return the module of the reference policy of a task, whose files stay until this program ends."""
     place = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, place)
-    for name, content in references.files_of(PLAYED_BY.get(task, task)).items():
+    for name, content in reference_policies.files_of(PLAYED_BY.get(task, task)).items():
         (place / name).write_bytes(content)
     for name in [file.stem for file in place.glob("*.py")]:
         sys.modules.pop(name, None)

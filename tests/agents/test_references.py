@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym import references
+import evopolicygym
 from evopolicygym.agents.base import make
 from evopolicygym.agents.builtin.reference import write_reference
+from evopolicygym.agents.kit import reference_policies
 from evopolicygym.core.agent import AgentConfig, EnvironmentSpecificAgent
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.errors import UsageError
@@ -21,7 +22,7 @@ from evopolicygym.specs import catalog, pack_catalog
 from specs import CORE16
 from whole_runs import config, played
 
-ROOM = Path(references.__file__).parent
+ROOM = Path(evopolicygym.__file__).parent / "references"
 MOST_LINES, MOST_SHARED_LINES = 210, 400
 FLOORS = {
     "door_key": 0.98,
@@ -33,7 +34,7 @@ FLOORS = {
     "fetch_pick_and_place": -20.0,
 }
 """What the mean return on three train cases of the public split is at least."""
-each = pytest.mark.parametrize("name", references.names())
+each = pytest.mark.parametrize("name", reference_policies.names())
 FILES = sorted(file for file in ROOM.glob("*/*") if file.suffix == ".py")
 each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
 
@@ -63,8 +64,8 @@ def test_names_are_environments() -> None:
     """Each is named as an environment of Core16 or a pack's task, and what is shared is laid where a reference is."""
     of_packs = {task.name for name in pack_catalog.names() for task in pack_catalog.load(name).tasks}
 
-    assert set(references.names()) <= CORE16 | of_packs
-    assert {name for shared in references.SHARED.values() for name in shared} <= set(references.names())
+    assert set(reference_policies.names()) <= CORE16 | of_packs
+    assert {name for shared in reference_policies.SHARED.values() for name in shared} <= set(reference_policies.names())
 
 
 @each_file
@@ -81,8 +82,8 @@ def test_a_reference_imports_little(file: Path) -> None:
     assert named <= {*sys.stdlib_module_names, "numpy", "scipy"} | own
 
 
-FILES_BY_PROJECT = {name: set(references.files_of(name)) for name in references.names()} | {
-    folder: {file.name for file in (ROOM / folder).iterdir()} for folder in references.SHARED
+FILES_BY_PROJECT = {name: set(reference_policies.files_of(name)) for name in reference_policies.names()} | {
+    folder: {file.name for file in (ROOM / folder).iterdir()} for folder in reference_policies.SHARED
 }
 
 
@@ -93,13 +94,15 @@ def test_a_reference_is_read_in_minutes(file: Path) -> None:
     told = ast.get_docstring(ast.parse(text)) or ""
 
     assert len(told.splitlines()) > 2
-    assert len(text.splitlines()) <= (MOST_SHARED_LINES if file.parent.name in references.SHARED else MOST_LINES)
+    assert len(text.splitlines()) <= (
+        MOST_SHARED_LINES if file.parent.name in reference_policies.SHARED else MOST_LINES
+    )
 
 
 @each
 def test_a_project_holds_a_policy_and_plain_files(name: str) -> None:
     """What is laid is ``policy.py`` with code and numbers beside it: no weights, and nothing that Python left."""
-    laid_files = references.files_of(name)
+    laid_files = reference_policies.files_of(name)
 
     assert "policy.py" in laid_files
     assert all(file.endswith((".py", ".json")) for file in laid_files)

@@ -36,7 +36,7 @@ READING = {
 }
 """Packages of ours that reading may load."""
 HALVES = {"evopolicygym.api.read"}
-LIBRARIES = {"gymnasium", "starlette", "uvicorn", "anyio", "httpx", "httpx2", "pyseccomp"}
+LIBRARIES = {"gymnasium", "starlette", "uvicorn", "anyio", "httpx", "httpx2"}
 """Libraries of simulators, servers and sandboxes."""
 VERBS = {
     "show": ["show", "RUN"],

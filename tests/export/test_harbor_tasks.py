@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym import references
+from evopolicygym.agents.kit import reference_policies
 from evopolicygym.api.play.harbor import export_harbor
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.export.harbor import WHEEL, constraints
@@ -60,7 +60,7 @@ def test_a_task_holds_its_environment(suite: Path, name: str) -> None:
         spec.random_anchor.mean,
         spec.reference_anchor.mean,
     )
-    assert {path.name: path.read_bytes() for path in system.iterdir()} == references.files_of(name)
+    assert {path.name: path.read_bytes() for path in system.iterdir()} == reference_policies.files_of(name)
     assert spec.objective.strip() in (task / "instruction.md").read_text(encoding="utf-8")
     assert [text for text in texts if "{{" in text] == []
 

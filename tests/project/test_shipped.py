@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import evopolicygym
-from evopolicygym import references
+from evopolicygym.agents.kit import reference_policies
 from evopolicygym.analysis.published.score_tables import AGENT, paper, shipped
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.table import format_tables
@@ -44,7 +44,7 @@ def _named(root: Path) -> str:
 def test_every_reference_has_a_record() -> None:
     """Each environment of Core16 has one, on 256 held-out cases."""
     assert {run.task: len(run.held_out_returns) for run in REFERENCES} == dict.fromkeys(
-        CORE16.intersection(references.names()), 256
+        CORE16.intersection(reference_policies.names()), 256
     )
 
 
@@ -61,7 +61,7 @@ def test_records_are_of_the_references_that_ship() -> None:
         (checkpoint,) = read_run(root).paths.checkpoints.iterdir()
         found = {file.name: file.read_bytes() for file in checkpoint.iterdir()}
 
-        assert (_named(root), found) == (_named(root), references.files_of(root.parent.name))
+        assert (_named(root), found) == (_named(root), reference_policies.files_of(root.parent.name))
 
 
 def test_records_of_references_are_of_every_processor() -> None:

@@ -5,26 +5,30 @@ import platform
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import benchmark_module
 import wider_filters
 from distributions import install_distribution
 from enclosed import needs_bubblewrap
-from evopolicygym.checks.channel_search import search as channel_search
-from evopolicygym.checks.channel_search.across import OUTSIDE, POLICY, PROGRAM, WAYS, CarrierTrial, search_across
-from evopolicygym.checks.channel_search.search import SearchResult, search
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.sandbox.overlays import why_shared
-from evopolicygym.sandbox.seccomp import allowed_calls, call_name, permissions, policy_filter
+from evopolicygym.sandbox.seccomp import permissions, policy_filter
 from evopolicygym.specs.catalog import load
 from ordinary_user import run
 
-SEARCH_PROGRAM = """
+search, across, compiled_filter = (
+    benchmark_module.load(f"channel_search.{name}") for name in ("search", "across", "compiled_filter")
+)
+POLICY, PROGRAM, OUTSIDE = across.POLICY, across.PROGRAM, across.OUTSIDE
+SEARCH_PROGRAM = f"""
 import json, sys
+sys.path.append({benchmark_module.PLACE!r})
 from evopolicygym.specs.catalog import load
-from evopolicygym.checks.channel_search.search import search
+from channel_search.search import search
 found = search(sys.argv[1], load("cartpole"))
 print(json.dumps([len(found.calls), sorted(found.unsteady), list(map(str, found.channels))]))
 """
@@ -42,18 +46,16 @@ def own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_distribution(tmp_path / "site", "own_library", own_library="")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.delitem(sys.modules, "own_library", raising=False)  # that of the test before
-    monkeypatch.setattr(channel_search, "ExecutorConfig", partial(ExecutorConfig, policy_packages=("own_library",)))
+    monkeypatch.setattr(search, "ExecutorConfig", partial(ExecutorConfig, policy_packages=("own_library",)))
 
 
-def searched(
-    level: str, calls: tuple[str, ...] = (), library: str = "json", only: tuple[str, ...] = ()
-) -> SearchResult:
+def searched(level: str, calls: tuple[str, ...] = (), library: str = "json", only: tuple[str, ...] = ()) -> Any:
     """Search a level for some calls, or for all; one of ``wider_filters`` lets through some besides."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", wider_filters.__file__.rpartition("/")[0], prepend=":")
         program = wider_filters.wider(*calls) if calls else None
         try:
-            return search(level, load("cartpole"), program=program, library=library, only=calls or only)
+            return search.search(level, load("cartpole"), program=program, library=library, only=calls or only)
         except SandboxError as error:
             if "can't make a sandbox here" in str(error):
                 pytest.skip(str(error))
@@ -118,7 +120,9 @@ def test_what_counts_is_noticed() -> None:
 def test_the_filter_lets_through_what_is_listed() -> None:
     """Read from its instructions, the compiled filter allows the calls of the list and no others."""
     program = policy_filter() or b""
-    found = {call_name(way.number) for way in allowed_calls(program, platform.machine())}
+    found = {
+        compiled_filter.call_name(way.number) for way in compiled_filter.allowed_calls(program, platform.machine())
+    }
 
     assert found <= {permission.call for permission in permissions()}
     assert {"socket", "fork", "prctl", "getrusage", "openat2", "pipe2", "io_setup", "listmount"}.isdisjoint(found)
@@ -127,9 +131,8 @@ def test_the_filter_lets_through_what_is_listed() -> None:
 @pytest.mark.parametrize("value", [1036 | 1 << 32, 1 << 63, 1036])
 def test_stray_upper_bits_are_refused(value: int) -> None:
     """A command whose upper half the kernel would not look at is no way around the list."""
-    ways = [
-        way for way in allowed_calls(policy_filter() or b"", platform.machine()) if call_name(way.number) == "fcntl"
-    ]
+    allowed = compiled_filter.allowed_calls(policy_filter() or b"", platform.machine())
+    ways = [way for way in allowed if compiled_filter.call_name(way.number) == "fcntl"]
 
     assert ways
     assert not any(value in way.values(1, [value]) for way in ways)
@@ -142,9 +145,9 @@ QUICK = (
 )  # fmt: skip
 
 
-def channels_of(level: str, *ways: tuple[str, str, str]) -> list[CarrierTrial]:
+def channels_of(level: str, *ways: tuple[str, str, str]) -> list[Any]:
     """Return the channels of a level."""
-    return [trial for trial in search_across(level, load("cartpole"), ways) if trial.is_channel]
+    return [trial for trial in across.search_across(level, load("cartpole"), ways) if trial.is_channel]
 
 
 @needs_bubblewrap
@@ -159,7 +162,7 @@ def test_quick_carriers_carry_nothing() -> None:
 @needs_overlays
 def test_no_carrier_carries_anything() -> None:
     """P70, A26: pages, watches, locks, leases, times, numbers and names carry nothing across runs and roles."""
-    assert channels_of("bubblewrap", *WAYS) == []
+    assert channels_of("bubblewrap", *across.WAYS) == []
 
 
 @needs_bubblewrap

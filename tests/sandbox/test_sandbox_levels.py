@@ -15,7 +15,7 @@ from evopolicygym.core.options import AUTO
 from evopolicygym.core.rollout import WEAKER
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, create_worker_dir, install_checkpoint
-from evopolicygym.sandbox import bwrap, host, levels, seccomp
+from evopolicygym.sandbox import bwrap, host, levels, libseccomp, seccomp
 from evopolicygym.sandbox.backends import bubblewrap, process
 from evopolicygym.sandbox.base import Guarantee, SandboxFeature, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.levels import BACKENDS, choose
@@ -141,12 +141,18 @@ def test_bubblewrap_that_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
         bubblewrap.Backend().findings()
 
 
+def clear_filters() -> None:
+    """Have libseccomp be loaded, and the filter of policies be compiled, once more."""
+    libseccomp._library.cache_clear()
+    seccomp.policy_filter.cache_clear()
+
+
 def test_without_libseccomp(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without libseccomp no filter is compiled, and the finding says so."""
-    monkeypatch.setitem(sys.modules, "pyseccomp", None)
-    seccomp.policy_filter.cache_clear()
+    monkeypatch.setattr(libseccomp, "LIBRARY", "libseccomp.so.none")
+    clear_filters()
     finding, program = seccomp.seccomp_finding(), process.confinement(Limits(), ()).seccomp
-    seccomp.policy_filter.cache_clear()
+    clear_filters()
 
     assert ("libseccomp" in finding, program) == (True, "")
 
@@ -245,14 +251,13 @@ def test_the_page_lists_what_backends_guarantee() -> None:
 
 def test_libseccomp_is_found_without_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no program can be started, a filter is compiled all the same: the library is there."""
-    monkeypatch.delitem(sys.modules, "pyseccomp", raising=False)
 
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    seccomp.policy_filter.cache_clear()
+    clear_filters()
     compiled = seccomp.policy_filter()
-    seccomp.policy_filter.cache_clear()
+    clear_filters()
 
     assert compiled

@@ -8,7 +8,8 @@ import os
 import sys
 from errno import ENOSYS, EPERM
 
-import pyseccomp
+from evopolicygym.rollout.guest.lockdown import _filter_system_calls
+from evopolicygym.sandbox.libseccomp import ALLOW, Argument, Comparison, Compiler, failing
 
 REFUSED = "unshare setns mount umount2 pivot_root open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr"
 NEW_NAMESPACES = (0x10000000, 0x20000, 0x20000000, 0x40000000, 0x4000000, 0x8000000, 0x2000000)
@@ -16,12 +17,14 @@ NEW_NAMESPACES = (0x10000000, 0x20000, 0x20000000, 0x40000000, 0x4000000, 0x8000
 PR_SET_NO_NEW_PRIVS = 38
 
 if __name__ == "__main__":
-    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    rules = Compiler.begin(ALLOW)
+    assert rules
     for call in REFUSED.split():
-        rules.add_rule(pyseccomp.ERRNO(EPERM), call)
+        rules.add(failing(EPERM), call)
     for flag in NEW_NAMESPACES:
-        rules.add_rule(pyseccomp.ERRNO(EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
-    rules.add_rule(pyseccomp.ERRNO(ENOSYS), "clone3")
-    ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    rules.load()
+        rules.add(failing(EPERM), "clone", Argument(0, Comparison.MASKED_EQUAL, flag, flag))
+    rules.add(failing(ENOSYS), "clone3")
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _filter_system_calls(libc, rules.compiled())
     os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606 - the command of a test

@@ -14,6 +14,7 @@ from evopolicygym.records.nonce import nonce_finding
 from evopolicygym.records.reader import Problem, read_run
 from evopolicygym.records.rows import RunRow
 from evopolicygym.records.tables import run_row
+from evopolicygym.specs.measured_anchors import other_simulators
 
 UNFINISHED = "The run is not finished"
 
@@ -68,11 +69,17 @@ def early_notes(runs: Iterable[RunRow]) -> list[str]:
 
 
 def environment_notes(runs: Iterable[RunRow]) -> list[str]:
-    """Return notes on tasks whose runs can't be repeated, or whose cases may all be one."""
+    """Return notes on tasks whose runs can't be repeated, whose cases may all be one, or whose simulators differ."""
     played = list(runs)
     varying = sorted({run.task for run in played if run.repeats is False})
     single = sorted({run.task for run in played if run.cases_differ is False})
+    versions = {
+        text for run in played for text in other_simulators(run.task, run.task_fingerprint or "", run.versions or {})
+    }
     notes = list[str]()
+    if versions:
+        how = "the anchors and shipped scores are of other versions, and may not hold for them."
+        notes.append(f"Some runs were played with {'; '.join(sorted(versions))}: {how}")
     if varying:
         how = "Two processes played short episodes differently, so no score can be replayed."
         notes.append(f"Does not repeat: {', '.join(varying)}. {how}")

@@ -2,7 +2,6 @@
 
 Attacks play on cartpole, one after another, each followed by an honest policy, whose play must not be affected. Decoys
 stand for secrets that an attack must not find. No judge takes part: there is no budget and no hidden case.
-``channel_search/`` searches for channels between policies.
 """
 
 import ast
@@ -10,7 +9,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -22,8 +21,6 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.checks import inspection
-from evopolicygym.checks.channel_search.across import search_across
-from evopolicygym.checks.channel_search.search import search
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.submission import SubmissionStatus
@@ -304,35 +301,6 @@ def check(name: str, attacks: Sequence[Attack] = ()) -> Iterator[Finding]:
             verdict=_word(verdict),
             promised=verdict.promised,
             more={"attack": verdict.attack.name, "promised": verdict.promised, "held": verdict.is_safe},
-        )
-
-
-def check_channels(name: str, progress: Callable[[str], None] = lambda _what: None) -> Iterator[Finding]:
-    """Search a backend for channels between policies; ``progress`` is called with a description of each step.
-
-    Raises ``SandboxError`` if the backend doesn't work here or filters no system calls.
-    """
-    result = search(name, catalog.load(ENVIRONMENT), progress)
-    calls = {call.partition("#")[0] for call in result.calls}
-    unsteady = ", ".join(sorted(result.unsteady))
-    channels = "marks were found" if result.channels else "no policy found a mark of another"
-    yield Finding("tried", ok=bool(calls), detail=f"{len(calls)} system calls in {len(result.calls)} ways")
-    yield Finding("steady", ok=not unsteady, detail=unsteady or "equal calls have equal results")
-    yield Finding("channels", ok=not result.channels, detail=channels)
-    for channel in result.channels:
-        yield Finding(
-            channel.found_by, ok=False, detail=f"after {', '.join(channel.written_by)}{' at once' * channel.at_once}"
-        )
-    if Guarantee.FILES_PRIVATE not in choose(name).backend.guarantees:
-        return
-    for trial in search_across(name, catalog.load(ENVIRONMENT), progress=progress):
-        yield Finding(
-            f"{trial.carrier}, {trial.sender} to {trial.reader}",
-            ok=not trial.is_channel,
-            detail=(
-                f"{trial.accuracy:.0%} of the bits read right, {trial.noise_accuracy:.0%} where nothing was sent: "
-                f"{trial.bits_per_second:.0f} bits a second"
-            ),
         )
 
 

@@ -25,7 +25,7 @@ from evopolicygym.records.checkpoints import starter_checkpoint
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import run_document, success_rate, summary_of
-from evopolicygym.specs.measured_anchors import with_anchors
+from evopolicygym.specs.measured_anchors import other_simulators, with_anchors
 
 NORMAL_ENDS = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
 """Ends of an agent's turn that need no warning."""
@@ -137,6 +137,8 @@ def _distinct_held_out(state: RunState) -> int | None:
 
 
 def _problems_of_environment(opened: RunOpened) -> Iterator[tuple[str, str]]:
+    if others := other_simulators(opened.task.environment.name, opened.spec_sha256, opened.versions):
+        yield "anchors", f"of other versions: the run was played with {'; '.join(others)}, so they may not hold here"
     if opened.repeats is False:
         yield "repeat", "no: two processes played short episodes differently, so the score can't be replayed"
     if opened.cases_differ is False:

@@ -1,6 +1,6 @@
 """Tables in every output format, with their notes, and the findings of a check."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -89,9 +89,7 @@ def show_estimate(estimate: "TableSet", *, as_json: bool) -> None:
         print_tables(estimate.tables, "table")
 
 
-def show_findings(
-    check_with: "Callable[[Callable[[str], None]], Iterator[Finding]]", name: str, *, as_json: bool
-) -> "list[Finding]":
+def show_findings(checked: "Iterator[Finding]", name: str, *, as_json: bool) -> "list[Finding]":
     """Run a check and return its findings; print a table of them, which grows with each finding on a terminal."""
     from rich.console import Group
     from rich.live import Live
@@ -100,7 +98,7 @@ def show_findings(
     findings: list[Finding] = []
     if as_json or not out().is_terminal:
         with err().status(f"checking {name}") as status:
-            for finding in check_with(lambda what: status.update(f"checking {name}: {what}")):
+            for finding in checked:
                 findings.append(finding)
                 status.update(f"checking {name}: {len(findings)} findings, last {finding.name}")
         if not as_json:
@@ -108,7 +106,7 @@ def show_findings(
         return findings
     waiting = Spinner("dots", f"checking {name}")
     with Live(waiting, console=out()) as live:
-        for finding in check_with(lambda what: waiting.update(text=f"checking {name}: {what}")):
+        for finding in checked:
             findings.append(finding)
             live.update(Group(_findings_table(findings), waiting))
         live.update(_findings_table(findings))

@@ -211,10 +211,6 @@ class ExecutorInfo:
     """The interface that was drawn, as data (``core/interface.py``); empty for the standard one."""
 
 
-Grounds = ExecutorInfo
-"""The former name, kept for executors of other packages."""
-
-
 @dataclass(frozen=True, slots=True)
 class Trial:
     """The result of a trial: a policy was constructed and acted once, on an observation that belongs to no case."""

@@ -94,7 +94,3 @@ def credential_header(wire: ApiFormat, key: str, headers: Headers) -> dict[str, 
             return {"x-api-key": key}
         case _:
             return {"authorization": f"Bearer {key}"}
-
-
-Wire = ApiFormat
-"""The former name."""

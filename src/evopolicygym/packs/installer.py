@@ -37,7 +37,7 @@ from evopolicygym.packs.installation import (
     write_document,
 )
 
-OURS = ("gymnasium", "numpy", "pydantic", "pyseccomp")
+OURS = ("gymnasium", "numpy", "pydantic")
 """Distributions that this package needs in a pack's Python."""
 LAST_LINES = 8
 MOST_CHARACTERS = 300

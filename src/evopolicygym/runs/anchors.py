@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from evopolicygym import references
+from evopolicygym.agents.kit import reference_policies
 from evopolicygym.core.cases import PUBLIC_KEY, SIZES, Split, derive
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Recording
@@ -147,8 +147,8 @@ def measure_world_anchors(
     """
     jobs = build_jobs(job_builder, Split.HELD_OUT, cases)
     policies = {AnchorKind.RANDOM: starter_policy(), AnchorKind.IDLE: repeating_policy(spec.idle_action)}
-    if spec.name in references.names():
-        policies[AnchorKind.REFERENCE] = references.files_of(spec.name)
+    if spec.name in reference_policies.names():
+        policies[AnchorKind.REFERENCE] = reference_policies.files_of(spec.name)
     found: dict[AnchorKind, Anchor] = {}
     with TemporaryDirectory(prefix="evopolicygym-anchors-") as directory_path:
         for kind, policy in policies.items():
@@ -283,7 +283,7 @@ def measure_anchors(
     if not MIN_CASES <= cases <= CASES:
         raise UsageError(f"Invalid number of cases: expected {MIN_CASES} to {CASES}, got {cases}.")
     wanted = _resolve_kinds(spec, kinds)
-    reference = references.files_of(spec.name) if AnchorKind.REFERENCE in wanted else {}
+    reference = reference_policies.files_of(spec.name) if AnchorKind.REFERENCE in wanted else {}
     found: dict[AnchorKind, MeasuredAnchor] = {}
     description = ""
     with AnchorPlayer(spec, workers) as player:
@@ -316,7 +316,7 @@ def measure_repeated(spec: EnvironmentSpec, action: Any, cases: int = CASES) -> 
 def _resolve_kinds(spec: EnvironmentSpec, kinds: Collection[AnchorKind] | None) -> set[AnchorKind]:
     """Return the kinds to measure: all that the environment has, or ``kinds`` and those that they need."""
     if kinds is None:
-        return set(AnchorKind) - (set() if spec.name in references.names() else {AnchorKind.REFERENCE})
+        return set(AnchorKind) - (set() if spec.name in reference_policies.names() else {AnchorKind.REFERENCE})
     needed = {AnchorKind.RANDOM, AnchorKind.IDLE} if AnchorKind.DEGENERATE in kinds else set()
     return {*kinds, *needed}
 

@@ -52,8 +52,8 @@ from evopolicygym.core.world import STANDARD, World
 from evopolicygym.environments.pickled import Maker, reference_to
 from evopolicygym.records.group_access import GROUP
 from evopolicygym.runs.environment import resolve_environment, resolve_world
-from evopolicygym.sandbox.levels import waivable
-from evopolicygym.sandbox.packages import normalised
+from evopolicygym.sandbox.levels import parse_features
+from evopolicygym.sandbox.packages import normalise_names
 from evopolicygym.specs import catalog
 
 SECRET = re.compile(r"(?:^|_)(?:api_?)?(?:keys?|secrets?|token|passwords?)$", re.IGNORECASE)
@@ -185,7 +185,7 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
             feedback=FeedbackProfile(options["feedback"]),
             finish_allowed=options["finish"] or options["agent"] == SHELL,
             films=options["films"],
-            policy_packages=normalised(named) if (named := options["policy_packages"]) else (),
+            policy_packages=normalise_names(named) if (named := options["policy_packages"]) else (),
             choices=changed_choices(options),
         ),
         agent=build_agent_config(options),
@@ -197,7 +197,7 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
         seed=seed,
         workers=options["workers"],
         runs=Path(options["runs"]),
-        isolation=str(Isolation(options["isolation"], waivable(options["allow_missing"]))),
+        isolation=str(Isolation(options["isolation"], parse_features(options["allow_missing"]))),
         executor=options["executor"],
         executor_address=options["address"],
         track=options["track"],

@@ -39,7 +39,7 @@ from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.sandbox.base import Guarantee
-from evopolicygym.sandbox.levels import BACKENDS, guarantees, named, program_sandbox
+from evopolicygym.sandbox.levels import BACKENDS, guarantees, program_sandbox, resolve_isolation
 from evopolicygym.sandbox.packages import installed_version, modules_of, refuse_simulators
 from evopolicygym.sandbox.program.view import modules_beside
 from evopolicygym.sandbox.simulators import hidden_modules
@@ -82,14 +82,14 @@ def refuse_unknown(config: RunConfig) -> None:
     """Raise ``UsageError`` if the sandbox backend, executor or tracker is unknown; none is created."""
     EXECUTORS.load(config.executor)
     refuse_unknown_tracker(config.track)
-    name = named(config.isolation).backend
+    name = resolve_isolation(config.isolation).backend
     if name != AUTO:
         BACKENDS.load(name)
 
 
 def refuse_program(config: RunConfig, agent: Agent) -> None:
     """Raise ``UsageError`` if the agent starts a program that the chosen isolation can't sandbox."""
-    if isinstance(agent, ProgramAgent) and agent.starts_program and named(config.isolation).backend != AUTO:
+    if isinstance(agent, ProgramAgent) and agent.starts_program and resolve_isolation(config.isolation).backend != AUTO:
         try:
             program_sandbox(config.isolation)
         except SandboxError as error:

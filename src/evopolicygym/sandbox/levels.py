@@ -43,7 +43,7 @@ class ChosenBackend:
 def lacking(feature: SandboxFeature) -> str:
     """Return why this machine lacks a feature and how to get it; empty if it has it."""
     if feature is SandboxFeature.SECCOMP and policy_filter() is None:
-        return "libseccomp is not installed: pip install pyseccomp, with the system's package libseccomp2, brings it"
+        return "libseccomp is not installed: the system's package libseccomp2 (libseccomp on Fedora and Arch) brings it"
     if feature is SandboxFeature.LANDLOCK and not landlock_version():
         return "this kernel has no Landlock, or is started without it: Linux has it from 5.13 on (lsm=landlock)"
     return ""
@@ -102,10 +102,6 @@ def parse_features(features: Collection[str]) -> frozenset[SandboxFeature]:
     if unknown := sorted(set(features) - set(SandboxFeature)):
         raise UnknownName("feature", unknown[0], list(SandboxFeature))
     return frozenset(map(SandboxFeature, features))
-
-
-named, waivable = resolve_isolation, parse_features
-"""Earlier names, for this version."""
 
 
 def guarantees(isolation: str) -> frozenset[Guarantee]:

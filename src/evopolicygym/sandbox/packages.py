@@ -24,10 +24,6 @@ def normalise_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({_normalise(name) for name in names}))
 
 
-normalised = normalise_names
-"""Earlier name, for this version."""
-
-
 def policy_library(named: Collection[str] = ()) -> PolicyLibrary:
     """Return the library of a run's policies; raise ``UsageError`` if a named distribution isn't installed."""
     extra = with_requirements(named)

@@ -4,26 +4,19 @@ A policy may only make the calls that ``permissions`` lists: it reads files that
 threads and writes to its own pipes. No call may leave a mark that another process can find, now or later. Commands,
 flags and process numbers are allowed by value, so that new ones of a newer kernel are not allowed. Values are compared
 in all 64 bits of an argument, although the kernel often reads 32: a value with stray upper bits is refused.
-``checks/channel_search/`` tries all calls that the compiled filter allows for marks that survive.
+``benchmarks/channel_search/`` tries all calls that the compiled filter allows for marks that survive.
 
 An agent's program, which must run any coding tool, may make all calls but those of ``AGENT_DENIED``. Filters are
 compiled on the trusted side; a policy's process only installs its filter.
 """
 
-import ctypes
-import ctypes.util
-import os
-import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from errno import EAFNOSUPPORT, EAGAIN, ENOSYS, EPERM
 from functools import cache
-from operator import and_, eq, ge, gt
 from socket import AF_INET, AF_INET6, AF_NETLINK, AF_UNIX
-from struct import iter_unpack
-from typing import Any
 
-from evopolicygym.core.shortage import shortage_of
+from evopolicygym.sandbox.libseccomp import ALLOW, Argument, Comparison, Compiler, failing
 
 ALL_BITS = (1 << 64) - 1
 OWN_PROCESS = 0x5EA1ED07
@@ -57,15 +50,6 @@ STATX_MNT_ID_UNIQUE, MASK_OF_STATX = 0x4000, 3
 """A flag for mount numbers, which count all mounts of the machine, and the index of its argument."""
 TYPING = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C}
 """Requests of ioctl that insert input into a terminal."""
-LOAD, ALWAYS, EQUAL, GREATER, AT_LEAST, ANY_BIT, MASK, RETURN = 0x20, 0x05, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
-COMPARISONS = {EQUAL: eq, GREATER: gt, AT_LEAST: ge, ANY_BIT: and_}
-NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
-"""Offsets in the data of a filter, in bytes."""
-AUDIT_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-ALLOW = 0x7FFF0000
-MOST_CALLS = 1024
-"""More system calls than any kernel has."""
-WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,44 +169,21 @@ def _descriptors(place: int) -> Iterator[Values]:
         size *= 2
 
 
-def _load_pyseccomp() -> Any:  # noqa: ANN401 - untyped library
-    """Return the module ``pyseccomp``; None without libseccomp. Raises ``OSError`` if descriptors run out.
-
-    It would look for the libraries by starting ``ldconfig`` and ``gcc``, which a machine may lack, or not be able to
-    start.
-    """
-    find_library = ctypes.util.find_library
-    ctypes.util.find_library = {"c": None, "seccomp": "libseccomp.so.2"}.get  # type: ignore[assignment] # overloaded
-    try:
-        import pyseccomp
-    except (ImportError, OSError, RuntimeError) as error:
-        if shortage_of(error):
-            raise
-        return None
-    else:
-        return pyseccomp
-    finally:
-        ctypes.util.find_library = find_library
-
-
 @cache
 def policy_filter() -> bytes | None:
     """Return the compiled filter of policies, or None without libseccomp."""
-    pyseccomp = _load_pyseccomp()
-    if pyseccomp is None:
+    rules = Compiler.begin(failing(EPERM))
+    if rules is None:
         return None
-    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(EPERM))
     for permission in permissions():
-        conditions = (_condition(pyseccomp, condition) for condition in permission.conditions)
-        _add(rules, pyseccomp, pyseccomp.ALLOW, permission.call, *conditions)
+        rules.add(ALLOW, permission.call, *map(_condition, permission.conditions))
     for name in UNKNOWN_CALLS:
-        _add(rules, pyseccomp, pyseccomp.ERRNO(ENOSYS), name)
+        rules.add(failing(ENOSYS), name)
     # Threads are joined by a shared futex; with EAGAIN, the waiting thread polls until the other has ended.
-    shared = pyseccomp.Arg(1, pyseccomp.MASKED_EQ, FUTEX_PRIVATE, 0)
-    _add(rules, pyseccomp, pyseccomp.ERRNO(EAGAIN), "futex", shared)
+    rules.add(failing(EAGAIN), "futex", Argument(1, Comparison.MASKED_EQUAL, FUTEX_PRIVATE, 0))
     # Libraries that ask for the processors of a thread take ENOSYS for "unknown".
-    _add(rules, pyseccomp, pyseccomp.ERRNO(ENOSYS), "sched_getaffinity", pyseccomp.Arg(0, pyseccomp.NE, 0))
-    return _exported(rules)
+    rules.add(failing(ENOSYS), "sched_getaffinity", Argument(0, Comparison.NOT_EQUAL, 0))
+    return rules.compiled()
 
 
 @cache
@@ -232,35 +193,26 @@ def agent_filter() -> bytes | None:
     It denies what no coding tool needs: access to other processes, keys, namespaces, shared memory that outlives
     processes, pages of files in memory, and extensions of the kernel.
     """
-    pyseccomp = _load_pyseccomp()
-    if pyseccomp is None:
+    rules = Compiler.begin(ALLOW)
+    if rules is None:
         return None
-    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     for name in AGENT_DENIED:
-        _deny(rules, pyseccomp, EPERM, name)
+        rules.add(failing(EPERM), name)
     # clone3 has its flags behind a pointer; with ENOSYS, libc falls back to clone.
-    _deny(rules, pyseccomp, ENOSYS, "clone3")
-    _deny(rules, pyseccomp, EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER))
-    in_memory_alone = pyseccomp.Arg(FLAGS_OF_PREADV2, pyseccomp.MASKED_EQ, RWF_NOWAIT, RWF_NOWAIT)
-    _deny(rules, pyseccomp, EPERM, "preadv2", in_memory_alone)
-    counted = pyseccomp.Arg(MASK_OF_STATX, pyseccomp.MASKED_EQ, STATX_MNT_ID_UNIQUE, STATX_MNT_ID_UNIQUE)
-    _deny(rules, pyseccomp, EPERM, "statx", counted)
+    rules.add(failing(ENOSYS), "clone3")
+    for call, index, flag in (
+        ("clone", 0, CLONE_NEWUSER),
+        ("preadv2", FLAGS_OF_PREADV2, RWF_NOWAIT),
+        ("statx", MASK_OF_STATX, STATX_MNT_ID_UNIQUE),
+    ):
+        rules.add(failing(EPERM), call, Argument(index, Comparison.MASKED_EQUAL, flag, flag))
     for name in ("socket", "socketpair"):
         for family in set(range(MOST_FAMILIES)) - AGENT_FAMILIES:
-            _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.EQ, family))
-        _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.GE, MOST_FAMILIES))
+            rules.add(failing(EAFNOSUPPORT), name, Argument(0, Comparison.EQUAL, family))
+        rules.add(failing(EAFNOSUPPORT), name, Argument(0, Comparison.AT_LEAST, MOST_FAMILIES))
     for request in TYPING.values():  # the kernel reads 32 bits
-        _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-    return _exported(rules)
-
-
-def call_name(number: int) -> str:
-    """Return the name of a system call of this machine; its number as text if libseccomp doesn't know it."""
-    pyseccomp = _load_pyseccomp()
-    try:
-        return str(pyseccomp.resolve_syscall(pyseccomp.system_arch(), number).decode())
-    except (ValueError, OSError):
-        return str(number)
+        rules.add(failing(EPERM), "ioctl", Argument(1, Comparison.MASKED_EQUAL, 0xFFFFFFFF, request))
+    return rules.compiled()
 
 
 def signals_finding() -> str:
@@ -275,108 +227,7 @@ def seccomp_finding() -> str:
     return "on" if policy_filter() else "libseccomp is not installed: system calls are not filtered"
 
 
-def _condition(pyseccomp: Any, values: Values) -> Any:  # noqa: ANN401 - untyped library
+def _condition(values: Values) -> Argument:
     if values.mask == ALL_BITS:
-        return pyseccomp.Arg(values.argument, pyseccomp.EQ, values.value)
-    return pyseccomp.Arg(values.argument, pyseccomp.MASKED_EQ, values.mask, values.value)
-
-
-def _deny(rules: Any, pyseccomp: Any, code: int, name: str, *arguments: Any) -> None:  # noqa: ANN401 - as above
-    _add(rules, pyseccomp, pyseccomp.ERRNO(code), name, *arguments)
-
-
-def _add(rules: Any, pyseccomp: Any, action: int, name: str, *arguments: Any) -> None:  # noqa: ANN401 - as above
-    try:
-        number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
-    except (ValueError, OSError):
-        return
-    if number >= 0:  # negative if this architecture or this libseccomp doesn't know the call
-        rules.add_rule(action, name, *arguments)
-
-
-def _exported(rules: Any) -> bytes:  # noqa: ANN401 - as above
-    descriptor = os.memfd_create("filter")
-    with os.fdopen(descriptor, "w+b") as file:
-        rules.export_bpf(file)
-        file.seek(0)
-        return file.read()
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A comparison of 32 bits of an argument, and its required result."""
-
-    argument: int
-    high: bool
-    mask: int
-    comparison: int
-    value: int
-    holds: bool
-
-    def allows(self, value: int) -> bool:
-        """Return whether a value of the argument meets it."""
-        word = (value >> 32 if self.high else value) & self.mask
-        return bool(COMPARISONS[self.comparison](word, self.value)) is self.holds
-
-
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """One way through the filter: a call's number, and conditions on its arguments."""
-
-    number: int
-    conditions: tuple[Condition, ...]
-
-    def values(self, argument: int, offered: Iterable[int]) -> list[int]:
-        """Return allowed values of an argument: of those offered, and of those that the conditions imply."""
-        own = [condition for condition in self.conditions if condition.argument == argument]
-        if not own:
-            return list(offered)
-        equalities = [condition for condition in own if condition.comparison == EQUAL and condition.holds]
-        base = sum(condition.value << 32 * condition.high for condition in equalities)
-        fixed = 0
-        for condition in equalities:
-            fixed |= condition.mask << 32 * condition.high
-        free = [1 << bit for bit in range(64) if not fixed >> bit & 1]
-        candidates = (*offered, base, *(base | bit for bit in free))
-        return [value for value in dict.fromkeys(candidates) if all(condition.allows(value) for condition in own)]
-
-
-def allowed_calls(program: bytes, machine: str) -> Iterator[Allowed]:
-    """Yield every way through a compiled filter for calls of a machine's architecture.
-
-    Ways that differ only in conditions that must not hold count once.
-    """
-    instructions = list(iter_unpack("<HBBI" if sys.byteorder == "little" else ">HBBI", program))
-    for number in range(MOST_CALLS):
-        known = {NUMBER: number, ARCHITECTURE: AUDIT_ARCHITECTURES[machine]}
-        ways = {tuple(condition for condition in way if condition.holds): way for way in _ways(instructions, known)}
-        yield from (Allowed(number, conditions) for conditions in ways.values())
-
-
-def _ways(instructions: list[tuple[int, int, int, int]], known: dict[int, int]) -> Iterator[tuple[Condition, ...]]:
-    """Yield the conditions under which the program returns ALLOW, a tuple for each way through it."""
-    # Position in the program; the loaded number, or None and the offset of the loaded word; its mask; the conditions.
-    open_ways: list[tuple[int, int | None, int, int, tuple[Condition, ...]]] = [(0, 0, 0, WORD, ())]
-    while open_ways:
-        at, loaded, offset, mask, conditions = open_ways.pop()
-        code, if_so, if_not, value = instructions[at]
-        if code == RETURN:
-            if value == ALLOW:
-                yield conditions
-        elif code == LOAD:
-            open_ways.append((at + 1, known.get(value), value, WORD, conditions))
-        elif code == MASK:
-            concrete = None if loaded is None else loaded & value
-            open_ways.append((at + 1, concrete, offset, mask & value, conditions))
-        elif code == ALWAYS:
-            open_ways.append((at + 1 + value, loaded, offset, mask, conditions))
-        elif loaded is not None:
-            jump = if_so if COMPARISONS[code](loaded, value) else if_not
-            open_ways.append((at + 1 + jump, loaded, offset, mask, conditions))
-        else:
-            for jump, holds in ((if_not, False), (if_so, True)):
-                argument, high = divmod(offset - ARGUMENTS, 8)
-                condition = Condition(argument, bool(high), mask, code, value, holds)
-                if replace(condition, holds=not holds) not in conditions:
-                    kept = conditions if condition in conditions else (*conditions, condition)
-                    open_ways.append((at + 1 + jump, None, offset, mask, kept))
+        return Argument(values.argument, Comparison.EQUAL, values.value)
+    return Argument(values.argument, Comparison.MASKED_EQUAL, values.mask, values.value)

@@ -6,6 +6,7 @@ anchors in its record; tables find them here, or in the spec that ships today wi
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -15,6 +16,12 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import state_directory
 from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.specs import catalog
+
+MEASURED_WITH = {
+    "box2d": "2.3.10", "gymnasium": "1.3.0", "gymnasium-robotics": "1.4.2", "highway-env": "1.11", "minigrid": "3.1.0",
+    "mujoco": "3.9.0", "numpy": "2.4.6", "pandas": "3.1.1", "pygame": "2.6.1",
+}  # fmt: skip
+"""Versions behind the anchors of the specs that ship, and behind the shipped records; those of ``constraints.txt``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,17 @@ def with_anchors(spec: EnvironmentSpec) -> EnvironmentSpec:
     fingerprint = catalog.spec_sha256(spec)
     found = _of_shipped(spec.name, fingerprint) or _kept(fingerprint)
     return replace(spec, **_known(found)) if found else spec
+
+
+def other_simulators(name: str, fingerprint: str, versions: Mapping[str, str]) -> tuple[str, ...]:
+    """Describe the versions of a run that aren't those behind the shipped numbers of its task.
+
+    Empty if the task doesn't ship as a spec; tasks of packs have versions of their own.
+    """
+    if fingerprint not in catalog.shipped_fingerprints(name):
+        return ()
+    pairs = {package: (measured, versions.get(package, measured)) for package, measured in MEASURED_WITH.items()}
+    return tuple(f"{package} {here}, not {measured}" for package, (measured, here) in pairs.items() if here != measured)
 
 
 def _known(measured: MeasuredAnchors) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Event
 
-from evopolicygym import references
 from evopolicygym.agents.base import About, refuse_choices
+from evopolicygym.agents.kit import reference_policies
 from evopolicygym.agents.kit.judge_client import JudgeClient, submit_once, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.beneath import replace_content
@@ -66,7 +66,7 @@ class ReferenceAgent:
 
     def refuse(self, environment: str) -> None:
         """Raise ``UsageError`` if the environment has no reference."""
-        references.files_of(environment)
+        reference_policies.files_of(environment)
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Play; raise ``UsageError`` if the environment has no reference."""
@@ -90,7 +90,7 @@ def write_reference(environment: str, system: Path, interface: Interface | None 
 
     It plays through the ``interface``, if there is one.
     """
-    project = references.files_of(environment)
+    project = reference_policies.files_of(environment)
     replace_content(system, play_through(project, environment, interface) if interface else project)
 
 

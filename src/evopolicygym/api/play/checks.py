@@ -82,12 +82,11 @@ def check_executor(name: str, *, address: str = "") -> tuple[Finding, ...]:
     return tuple(check(name, address))
 
 
-def check_sandbox(name: str, *, channels: bool = False) -> tuple[Finding, ...]:
+def check_sandbox(name: str) -> tuple[Finding, ...]:
     """Have hostile policies attack a sandbox backend for a minute; what it guarantees must hold.
 
     Args:
         name: A backend's name, or ``"package.module:Class"``.
-        channels: Whether to search for channels between policies instead.
 
     Returns:
         The findings; each has ``name``, ``ok``, ``detail``, ``verdict`` and ``promised``. What the backend doesn't
@@ -100,6 +99,6 @@ def check_sandbox(name: str, *, channels: bool = False) -> tuple[Finding, ...]:
     Examples:
         >>> all(finding.ok for finding in evopolicygym.check_sandbox("bubblewrap"))
     """
-    from evopolicygym.checks.sandbox import check, check_channels
+    from evopolicygym.checks.sandbox import check
 
-    return tuple(check_channels(name) if channels else check(name))
+    return tuple(check(name))

@@ -1,6 +1,6 @@
 """``evopolicygym check``: check a part that you wrote: an environment, a sandbox, an executor or an agent."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +10,6 @@ from evopolicygym.checks.agent import check as check_agent
 from evopolicygym.checks.environment import check as check_environment
 from evopolicygym.checks.executor import check as check_executor
 from evopolicygym.checks.sandbox import check as check_sandbox
-from evopolicygym.checks.sandbox import check_channels
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.output import print_json
 from evopolicygym.cli.play_options import KINDS, complete_kind, complete_part, parse_pairs
@@ -31,8 +30,6 @@ evopolicygym check environment my_environment.toml
 evopolicygym check environment my_package:Walk-v0
 
 evopolicygym check sandbox bubblewrap
-
-evopolicygym check sandbox bubblewrap --channels   (searches for ways to leave a trace; takes a minute)
 
 evopolicygym check sandbox my_package.my_module:Backend --json
 
@@ -76,12 +73,6 @@ def check(
     ] = DEFAULT_BUDGET,
     patience: Annotated[float, typer.Option(min=1, help="Seconds that an agent has for each half of its run.")] = 300.0,
     address: Annotated[str, typer.Option(help="The address of the executor's cluster, as in a run.")] = "",
-    channels: Annotated[
-        bool,
-        typer.Option(
-            "--channels", help="For a sandbox: search the calls that its filter allows for ways to leave a trace."
-        ),
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check that a part keeps its contract. Exit code 1 if it doesn't, 2 if the question is invalid.
@@ -100,27 +91,25 @@ def check(
     """
     if kind not in KINDS:
         raise UnknownName("kind of check", kind, KINDS)
-    if channels and kind != "sandbox":
-        raise UsageError(f"--channels expects the kind sandbox, got {kind}.")
     if address and kind != "executor":
         raise UsageError(f"--address expects the kind executor, got {kind}.")
     model_options = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
     options = {**parse_pairs("--option", option or ()), **{name: text for name, text in model_options.items() if text}}
 
-    def run_check(progress: Callable[[str], None]) -> Iterator[Finding]:
+    def run_check() -> Iterator[Finding]:
         match kind:
             case "environment":
                 spec, text = resolve_environment(name, TaskText.FULL)
                 return check_environment(spec, texts=text is TaskText.FULL)
             case "sandbox":
-                return check_channels(name, progress) if channels else check_sandbox(name)
+                return check_sandbox(name)
             case "executor":
                 return check_executor(name, address)
             case _:
                 return check_agent(name, model, options, absolutize_paths(command or ()), patience, budget=budget)
 
     with interruptible():
-        findings = show_findings(run_check, name, as_json=as_json)
+        findings = show_findings(run_check(), name, as_json=as_json)
     ok = all(finding.ok for finding in findings)
     if as_json:
         print_json({"kind": kind, "name": name, "ok": ok, "findings": [_document(finding) for finding in findings]})

@@ -138,7 +138,7 @@ def check(
     from evopolicygym.cli.tables import show_findings
 
     with interruptible():
-        findings = show_findings(lambda _: check_pack(name, tuple(tasks or ()), output), name, as_json=as_json)
+        findings = show_findings(check_pack(name, tuple(tasks or ()), output), name, as_json=as_json)
     if as_json:
         checked = [
             {"name": finding.name, "ok": finding.ok, "detail": finding.detail, **finding.more} for finding in findings

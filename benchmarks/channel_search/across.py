@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.resources import files
 from math import log2
 from pathlib import Path
 from random import Random
@@ -19,7 +18,7 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from evopolicygym.checks.channel_search import carry
+from channel_search import carry
 from evopolicygym.core.agent import SYSTEM, AgentLimits
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import EpisodeJob, Recording
@@ -237,7 +236,7 @@ class _Program:
 
 
 def _script() -> str:
-    return (files("evopolicygym.checks.channel_search") / "carry.py").read_text(encoding="utf-8")
+    return Path(__file__).with_name("carry.py").read_text(encoding="utf-8")
 
 
 def _accuracy(values: Sequence[int], bits: Sequence[int]) -> float:

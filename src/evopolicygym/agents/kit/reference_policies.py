@@ -1,8 +1,8 @@
-"""Reference policies: for each environment one that a person wrote, as a whole project as it lies in ``system/``.
+"""Reads reference policies: for each environment a whole project that a person wrote, as it lies in ``system/``.
 
-A folder holds an environment's ``policy.py`` and what lies beside it; a folder of ``SHARED`` is laid into several
-projects too. All of it is data: ``files_of`` reads it and nothing here is imported. Who plays it is not told here but
-in ``agents/builtin/reference.py``; what it scores, in docs/measure/references.md.
+They are data in the folder ``references/`` of the package, and never imported. A folder holds an environment's
+``policy.py`` and what lies beside it; a folder of ``SHARED`` is laid into several projects. The agent ``reference``
+plays them; docs/measure/references.md has their scores.
 """
 
 from collections.abc import Mapping
@@ -57,4 +57,4 @@ def files_of(environment: str) -> dict[str, bytes]:
 
 
 def _room() -> Traversable:
-    return files("evopolicygym.references")
+    return files("evopolicygym") / "references"

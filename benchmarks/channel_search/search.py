@@ -14,13 +14,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
-from importlib.resources import files
 from itertools import islice, product
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from threading import Thread
 
+from channel_search.compiled_filter import Allowed, allowed_calls, call_name
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
@@ -28,7 +28,7 @@ from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import choose
-from evopolicygym.sandbox.seccomp import Allowed, allowed_calls, call_name, policy_filter
+from evopolicygym.sandbox.seccomp import policy_filter
 
 OUTPUT, FILE, DIRECTORY, NULL = 1, 10, 11, 12
 BUFFER, PATH, TIMEOUT, MAPPED = 0x2_0000_0000, 0x2_0001_0000, 0x2_0002_0000, 0x2_0003_0000
@@ -137,8 +137,7 @@ class _Player:
         self._count += 1
         checkpoint = self.root / f"checkpoint-{self._count}"
         checkpoint.mkdir()
-        source = files("evopolicygym.checks.channel_search") / "policy.py"
-        (checkpoint / "policy.py").write_bytes(source.read_bytes())
+        (checkpoint / "policy.py").write_bytes(Path(__file__).with_name("policy.py").read_bytes())
         plan = {"library": library, "seconds": seconds, "places": PLACES, "calls": [asdict(call) for call in calls]}
         (checkpoint / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
         info = self.executor.grounds
