@@ -52,6 +52,8 @@ ELSEWHERE = {"crawl/crawl.toml", "workspace/notes/log.md"}
 """Paths on other pages that lie in an example package or in a run directory."""
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
 LEVELS = {path.stem for path in (PACKAGE / "sandbox" / "backends").glob("*.py")} - {"__init__"}
+TEMPLATES = PACKAGE / "checks" / "package_templates"
+"""Packages of others, which import this one."""
 HOSTILE = PACKAGE / "checks" / "attacks"
 """Programs of an attacker, which name whatever they like."""
 
@@ -234,7 +236,8 @@ def import_cycles() -> Iterator[str]:
 
 def imports_outside_of_packages() -> Iterator[str]:
     """Check that files in folders without ``__init__.py``, which import-linter skips, import nothing of the package."""
-    loose = [file for file in _modules() if not (file.parent / "__init__.py").exists()]
+    ours = [file for file in _modules() if TEMPLATES not in file.parents]
+    loose = [file for file in ours if not (file.parent / "__init__.py").exists()]
     for file in [*loose, PACKAGE / "runs" / "workspace_template" / "judge"]:
         for node in ast.walk(_tree(file)):
             match node:
