@@ -91,8 +91,12 @@ def test_written_parts_read_a_run(shell: Shell, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_written_parts_are_listed(shell: Shell) -> None:
-    """An agent and an environment of a package are in the listings."""
-    assert "my_agent" in {agent["name"] for agent in shell.json("agents")}
+    """An agent and an environment of a package are in the listings, the agent with its own ABOUT, which isn't run."""
+    (agent,) = (agent for agent in shell.json("agents") if agent["name"] == "my_agent")
+
+    assert agent["source"] == "my-agent 0.1.0"
+    assert agent["summary"].startswith("climbs: ")
+    assert "my_agent" not in sys.modules
     assert "my_environment" in {environment["name"] for environment in shell.json("environments")}
 
 
@@ -150,7 +154,7 @@ def test_packages_are_installed_and_checked(tmp_path: Path) -> None:
     pip = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt"]
     subprocess.run([*pip, f"{ROOT}[figures]", "pytest"], check=True)
     subprocess.run([*pip, *written], check=True)
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": ""}
     failed = {}
     for package in written:
         tested = subprocess.run(
