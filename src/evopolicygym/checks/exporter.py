@@ -36,14 +36,15 @@ def _load(name: str) -> str:
 
 
 def _write(name: str, run: CheckedRun, out: Path) -> str:
-    written = export(name, [run], out).written
-    if not written:
-        raise Broken("finish() returned no files")
+    result = export(name, [run], out)
+    written = result.written
+    if not written and not result.notes:
+        raise Broken("finish() returned no files, and no note says why")
     if missing := [str(file.path) for file in written if not file.path.exists()]:
         raise Broken(f"finish() returned paths that don't exist: {', '.join(missing)}")
     if parts := [path.name for path in _files(out) if path.suffix == ".part"]:
         raise Broken(f"incomplete files are left: {', '.join(parts)}")
-    return ", ".join(f"{file.path.name}: {counted(file.rows, 'row')}" for file in written)
+    return ", ".join(f"{file.path.name}: {counted(file.rows, 'row')}" for file in written) or " ".join(result.notes)
 
 
 def _replace(name: str, run: CheckedRun, out: Path) -> str:
