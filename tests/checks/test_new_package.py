@@ -13,7 +13,7 @@ import pytest
 
 import evopolicygym
 from evopolicygym.checks import KINDS
-from evopolicygym.checks.new_package import TEMPLATES, write_package
+from evopolicygym.checks.new_package import TEMPLATES, commands, write_package
 from places import ROOT
 from shell import Shell
 
@@ -145,23 +145,21 @@ def test_a_written_package_names_what_comes_next(shell: Shell, tmp_path: Path, m
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1800)
-def test_packages_are_installed_and_checked(tmp_path: Path) -> None:
-    """In a fresh environment, each package is installed by pip, and passes its check and its own test."""
+@pytest.mark.timeout(3600)
+def test_packages_are_installed_checked_and_used(tmp_path: Path) -> None:
+    """In a fresh environment, what each package's README has one type works: it is installed, checked, used, tested."""
     venv.create(tmp_path / "fresh", with_pip=True)
-    python = tmp_path / "fresh" / "bin" / "python"
-    written = [write_package(kind, name, tmp_path / name) for kind, name in NAMES.items()]
-    pip = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt"]
+    programs = tmp_path / "fresh" / "bin"
+    pip = [programs / "python", "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt"]
     subprocess.run([*pip, f"{ROOT}[figures]", "pytest"], check=True)
-    subprocess.run([*pip, *written], check=True)
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": ""}
+    homes = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_DATA_HOME": str(tmp_path / "data"), "PYTHONPATH": ""}
+    environment = {**os.environ, **homes, "PATH": os.pathsep.join([str(programs), os.environ["PATH"]])}
     failed = {}
-    for package in written:
-        tested = subprocess.run(
-            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-            cwd=package, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if tested.returncode:
-            failed[package.name] = tested.stdout + tested.stderr
+    for kind, name in NAMES.items():
+        subprocess.run([programs / "evopolicygym", "new", kind, name], cwd=tmp_path, env=environment, check=True)
+        typed = "\n".join(commands(tmp_path / name))
+        done = subprocess.run(["/bin/sh", "-exc", typed], env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            failed[name] = done.stdout + done.stderr
 
     assert failed == {}

@@ -11,7 +11,7 @@ CASES = range(2)
 """The train cases that each candidate plays."""
 STEPS = (1.0, 0.5, 0.25)
 """Scales of the changes; they repeat."""
-POLICY = '''"""A linear policy: the sum of random matrices, each by its seed and its scale."""
+POLICY = '''"""A linear policy for Discrete and Box actions: a sum of random matrices, by their seeds and scales."""
 
 import numpy as np
 
@@ -32,7 +32,9 @@ class Policy:
             shape = self.actions, features.size
             self.weights = sum(scale * np.random.default_rng(seed).normal(size=shape) for seed, scale in STEPS)
         scores = self.weights @ features
-        return int(np.argmax(scores)) if self.discrete else np.tanh(scores).reshape(self.space["shape"])
+        if self.discrete:
+            return self.space["start"] + int(np.argmax(scores))
+        return np.tanh(scores).reshape(self.space["shape"])
 '''
 
 
