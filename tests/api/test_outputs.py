@@ -46,7 +46,7 @@ def test_a_run_says_what_it_was_asked_for(run: evopolicygym.Run) -> None:
 
 
 def test_runs_are_data_frames_of_the_same_types(run: evopolicygym.Run) -> None:
-    """Columns have the types of their kinds, also where they hold nothing, so that frames of runs can be joined."""
+    """Numbers, truth values and times have the types of their kinds, also where all are missing."""
     loaded = evopolicygym.load_runs(run.path)
     frames = {
         table: loaded.to_pandas(table) for table in ("runs", "tasks", "submissions", "edits", "episodes", "steps")

@@ -37,7 +37,7 @@ DTYPES = {
     (ValueKind.TIME, False): "datetime64[ms, UTC]",
     (ValueKind.TIME, True): "datetime64[ms, UTC]",
 }
-"""The pandas types of columns, by their kind and whether they may be null; all others are objects or texts."""
+"""The pandas types of columns, by their kind and whether they may be null; others are left to pandas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,9 @@ def load_runs(*paths: str | Path) -> Runs:
 
 
 def data_frame(table: str, runs: Iterable[RunTables]) -> "pd.DataFrame":
-    """Return a table of runs as a ``pandas.DataFrame``, whose columns have the same types whatever the rows hold.
+    """Return a table of runs as a ``pandas.DataFrame``.
+
+    Numbers, truth values and times have the same types whatever the rows hold; texts and the rest are left to pandas.
 
     Raises ``UnknownName`` for an unknown table, and ``MissingPackage`` without pandas.
     """
