@@ -22,6 +22,7 @@ from build_site import FENCE, LINK, slugs, without_fences
 from typer.core import TyperGroup
 from typer.main import get_command
 
+import evopolicygym
 from evopolicygym.cli.main import app
 from evopolicygym.specs import catalog
 
@@ -32,6 +33,7 @@ OTHER_PAGES = ("CONTRIBUTING.md", "SECURITY.md", "examples/README.md", "results/
 PAGES = [*DOCS, *(ROOT / page for page in OTHER_PAGES)]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 ENVIRONMENTS = ROOT / "docs" / "reference" / "environments.md"
+PYTHON = ROOT / "docs" / "reference" / "python.md"
 SECURITY = ROOT / "docs" / "reference" / "security.md"
 PYPROJECT = ROOT / "pyproject.toml"
 
@@ -52,6 +54,8 @@ ELSEWHERE = {"crawl/crawl.toml", "workspace/notes/log.md"}
 """Paths on other pages that lie in an example package or in a run directory."""
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
 LEVELS = {path.stem for path in (PACKAGE / "sandbox" / "backends").glob("*.py")} - {"__init__"}
+TEMPLATES = PACKAGE / "checks" / "package_templates"
+"""Packages of others, which import this one."""
 HOSTILE = PACKAGE / "checks" / "attacks"
 """Programs of an attacker, which name whatever they like."""
 
@@ -127,6 +131,13 @@ def commands_that_fail() -> Iterator[str]:
             if found and not HASH_LABEL.fullmatch(snippet.text):
                 for message in _faults(found[1]):
                     yield f"{_place(page, snippet.start)}: {message}: evopolicygym {' '.join(found[1].split())}"
+
+
+def public_names_without_docs() -> Iterator[str]:
+    """Check that the page about Python names each public name."""
+    known = {word for snippet in _inline_code(PYTHON) for word in re.findall(r"\w+", snippet.text)}
+    for name in sorted(set(evopolicygym.__all__) - known):
+        yield f"{_relative(PYTHON)}:1: no public name {name}"
 
 
 def environments_without_docs() -> Iterator[str]:
@@ -234,7 +245,8 @@ def import_cycles() -> Iterator[str]:
 
 def imports_outside_of_packages() -> Iterator[str]:
     """Check that files in folders without ``__init__.py``, which import-linter skips, import nothing of the package."""
-    loose = [file for file in _modules() if not (file.parent / "__init__.py").exists()]
+    ours = [file for file in _modules() if TEMPLATES not in file.parents]
+    loose = [file for file in ours if not (file.parent / "__init__.py").exists()]
     for file in [*loose, PACKAGE / "runs" / "workspace_template" / "judge"]:
         for node in ast.walk(_tree(file)):
             match node:
@@ -291,6 +303,7 @@ CHECKS = (
     dead_paths_in_code,
     verbs_without_docs,
     commands_that_fail,
+    public_names_without_docs,
     environments_without_docs,
     attacks_without_tests,
     errors_without_meaning,

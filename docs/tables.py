@@ -12,6 +12,8 @@ from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.tables.packs import checks_table, ledger_table, packs_table
 from evopolicygym.analysis.tables.table import Table, cell_text, format_tables, in_markdown
 from evopolicygym.api.read.results import headroom, leaderboard
+from evopolicygym.checks import KINDS
+from evopolicygym.checks.new_package import template
 from evopolicygym.core.options import RUN_OPTIONS, Option
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import plus_minus
@@ -30,6 +32,13 @@ PAGES = (
     DOCS / "measure" / "results.md",
     DOCS / "reference" / "environments.md",
     DOCS / "gallery.md",
+    DOCS / "use" / "agents.md",
+    DOCS / "use" / "cluster.md",
+    DOCS / "use" / "data.md",
+    DOCS / "use" / "report.md",
+    DOCS / "use" / "tracking.md",
+    DOCS / "measure" / "diagnostics.md",
+    DOCS / "reference" / "security.md",
 )
 FILMS = DOCS / "pictures" / "films"
 SHIPPED = ("paper", "references", "baselines", "published")
@@ -153,6 +162,12 @@ def played_table(name: str) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in [PLAYED, ["---"] * len(PLAYED), *rows])
 
 
+def whole_module(kind: str) -> str:
+    """Return the module that ``evopolicygym new`` writes for a kind of part, as a block of code."""
+    name = f"my_{kind}"
+    return f"```python\n{template(kind, name)[f'{name}/__init__.py']}```\n"
+
+
 PACKS = tuple(map(pack_catalog.load, pack_catalog.names()))
 TABLES: dict[str, Callable[[], str]] = {
     "options of a run": partial(options_table, RUN_OPTIONS),
@@ -166,6 +181,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "catalogue": catalogue_table,
     "checks of packs": partial(whole, packs_table, PACKS),
     "what can't be had": partial(whole, ledger_table, PACKS),
+    **{f"module of {kind}": partial(whole_module, kind) for kind in KINDS},
     **{f"check of {pack.name}": partial(whole, checks_table, pack) for pack in PACKS},
 }
 

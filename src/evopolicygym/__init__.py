@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from evopolicygym.agents.kit.evaluator import Evaluator
     from evopolicygym.agents.kit.session import Feedback, Session
     from evopolicygym.analysis.run_tables import load_runs
-    from evopolicygym.api.play.checks import check_agent, check_environment, check_executor, check_sandbox
+    from evopolicygym.api.play.checks import (
+        check_agent,
+        check_diagnostic,
+        check_environment,
+        check_executor,
+        check_exporter,
+        check_figure,
+        check_sandbox,
+        check_tracker,
+    )
     from evopolicygym.api.play.estimate import estimate
     from evopolicygym.api.play.listing import list_agents, list_environments, load_bare_environment, load_environment
     from evopolicygym.api.play.replay import post_hoc
@@ -45,9 +54,13 @@ _MODULES = {
     "audit": "api.read.diagnosis",
     "bundle": "api.read.outputs",
     "check_agent": "api.play.checks",
+    "check_diagnostic": "api.play.checks",
     "check_environment": "api.play.checks",
     "check_executor": "api.play.checks",
+    "check_exporter": "api.play.checks",
+    "check_figure": "api.play.checks",
     "check_sandbox": "api.play.checks",
+    "check_tracker": "api.play.checks",
     "compare": "api.read.results",
     "diagnose": "api.read.diagnosis",
     "effects": "api.read.results",
@@ -85,9 +98,13 @@ __all__ = [
     "audit",
     "bundle",
     "check_agent",
+    "check_diagnostic",
     "check_environment",
     "check_executor",
+    "check_exporter",
+    "check_figure",
     "check_sandbox",
+    "check_tracker",
     "compare",
     "diagnose",
     "effects",

@@ -40,6 +40,30 @@ def test_submissions_are_typed_rows(run: evopolicygym.Run) -> None:
         run.to_pandas("policies")
 
 
+def test_a_run_says_what_it_was_asked_for(run: evopolicygym.Run) -> None:
+    """The budget, the model and the options are attributes."""
+    assert (run.budget, run.model, dict(run.options)) == (4, None, {})
+
+
+def test_runs_are_data_frames_of_the_same_types(run: evopolicygym.Run) -> None:
+    """Numbers, truth values and times have the types of their kinds, also where all are missing."""
+    loaded = evopolicygym.load_runs(run.path)
+    frames = {
+        table: loaded.to_pandas(table) for table in ("runs", "tasks", "submissions", "edits", "episodes", "steps")
+    }
+    runs, episodes = frames["runs"].dtypes.map(str), frames["episodes"].dtypes.map(str)
+    alone = run.to_pandas("episodes")
+
+    assert {table: len(frame) for table, frame in frames.items() if table != "steps"} == {
+        "runs": 1, "tasks": 1, "submissions": 2, "edits": 2, "episodes": len(run.episodes),
+    }  # fmt: skip
+    assert (runs["budget"], runs["max_turns"], runs["max_cost_usd"]) == ("int64", "Int64", "float64")
+    assert (runs["finished_at"], episodes["success"]) == ("datetime64[ms, UTC]", "boolean")
+    assert list(alone.dtypes) == list(frames["episodes"].dtypes)
+    with pytest.raises(evopolicygym.errors.UnknownName):
+        loaded.to_pandas("policies")
+
+
 def test_pandas_may_be_missing(run: evopolicygym.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the package."""
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.checks import KINDS
 from page_blocks import LANGUAGES, PAGES, ROOT, Command, blocks, commands
 from page_reader import Reader, Rule
 from ray_clusters import two_nodes
@@ -20,6 +21,18 @@ pytestmark = pytest.mark.nightly
 
 FEW_HIDDEN = "--validation 1 --held-out 1"
 FEW = f"--budget 4 {FEW_HIDDEN}"
+OWN_PARTS = (
+    *(f"evopolicygym check {kind} my_{kind}" for kind in KINDS),
+    "evopolicygym run my_environment",
+    "evopolicygym run * my_agent",
+    "evopolicygym run * my_sandbox",
+    "evopolicygym run * my_executor",
+    "evopolicygym run * my_tracker",
+    "evopolicygym export my_exporter *",
+    "evopolicygym report * my_figure",
+    "evopolicygym diagnose * my_diagnostic",
+)
+"""Uses of the packages that ``evopolicygym new`` writes on the pages before."""
 RULES = (
     Rule("git clone … && cd evopolicygym", "the address is the reader's; CI clones", run=False),
     Rule("make run", "installs, and then runs the command of docs/use/viewer.md; CI does so", run=False),
@@ -27,6 +40,10 @@ RULES = (
     Rule("make test", "runs these very tests; CI does so", run=False),
     Rule("python3 -m venv .venv && . .venv/bin/activate", "begins an installation; CI does so by make", run=False),
     Rule("pip install -c constraints.txt -e *", "takes minutes and a package index; CI does so by make", run=False),
+    Rule("pip install -e ./my_*", "installs; tests/checks/test_new_package.py does so", run=False),
+    *(Rule(use, "takes an installation; tests/checks/test_new_package.py does so", run=False) for use in OWN_PARTS),
+    Rule("evopolicygym run my_package*:Walk*", "stands for any package; test_registered_ids.py does so", run=False),
+    Rule("evopolicygym.run(Walk)*", "goes on with what a notebook defines", run=False),
     Rule("npm install -g *", "takes an npm registry, and installs for all of a machine", run=False),
     Rule("ray start *", "takes several machines; two nodes on this one stand for them", run=False),
     Rule("evopolicygym check executor ray *", "Ray is an extra", needs="ray"),

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")))
 PAGES += ("results/README.md",)
-LANGUAGES = ("json", "mermaid", "python", "sh", "text", "toml")
+LANGUAGES = ("json", "mermaid", "python", "sh", "text", "toml", "yaml")
 """The languages of fences: ``sh`` holds commands, one a line; ``text`` holds what is not typed."""
 FENCE = re.compile(r"^\s*```(.*)$")
 FILE = re.compile(r"`(\w+\.(?:py|toml))`")

@@ -4,6 +4,7 @@ An agent is a file of ``agents/builtin/`` that defines ``make(config) -> Agent``
 group ``evopolicygym.agents``, or ``package.module:function``. Listing agents runs no code of another package.
 """
 
+import ast
 import inspect
 import logging
 import os
@@ -13,8 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
+from pathlib import Path
 
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, UsageError, described
@@ -178,7 +181,7 @@ class AgentListing:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is part of this package; of others, only the metadata is known."""
+        """Whether it is part of this package; of others, only a line is known."""
         return self.source == BUILT_IN
 
     @property
@@ -192,7 +195,7 @@ class AgentListing:
 
 
 def agent_listings() -> Iterator[AgentListing]:
-    """Yield every agent with a name, sorted; for those of other distributions, only their metadata is read."""
+    """Yield every agent with a name, sorted; of those of other distributions no code is run."""
     installed = AGENTS.installed()
     for name in AGENTS.names():
         yield _describe_outside(installed[name]) if name in installed else _describe_built_in(name)
@@ -211,7 +214,30 @@ def _describe_built_in(name: str) -> AgentListing:
 
 
 def _describe_outside(point: EntryPoint) -> AgentListing:
+    summary = _summary_in_source(point.module)
     if point.dist is None:
-        return AgentListing(point.name, "another package", About(point.value))
-    summary = point.dist.metadata.get_all("Summary", [point.value])[0]
-    return AgentListing(point.name, f"{point.dist.name} {point.dist.version}", About(summary))
+        return AgentListing(point.name, "another package", About(summary or point.value))
+    metadata = point.dist.metadata.get_all("Summary", [point.value])[0]
+    return AgentListing(point.name, f"{point.dist.name} {point.dist.version}", About(summary or metadata))
+
+
+def _summary_in_source(module: str) -> str:
+    """Return the text of a module's ``ABOUT = About("…")`` without running any code; empty if there is none."""
+    places = None
+    spec = None
+    for name in module.split("."):
+        spec = PathFinder.find_spec(name, places)
+        places = spec.submodule_search_locations if spec else ()
+    try:
+        tree = ast.parse(Path(spec.origin).read_bytes() if spec and spec.origin else b"")
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    for node in tree.body:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id="ABOUT")],
+                value=ast.Call(args=[ast.Constant(value=str(text)), *_])
+                | ast.Call(args=[], keywords=[ast.keyword(arg="summary", value=ast.Constant(value=str(text))), *_]),
+            ):
+                return text
+    return ""

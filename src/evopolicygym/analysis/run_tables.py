@@ -4,13 +4,40 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evopolicygym.analysis.lineage.edit_rows import edit_rows
-from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.errors import MissingPackage, RecordError, UnknownName, UsageError
 from evopolicygym.records.checked import CheckedRun, open_usable_runs
 from evopolicygym.records.reader import Problem, RunRecord, read_run
-from evopolicygym.records.rows import EditRow, EpisodeRow, Row, RunRow, StepRow, SubmissionRow, TaskRow
+from evopolicygym.records.rows import (
+    TABLES,
+    EditRow,
+    EpisodeRow,
+    Row,
+    RunRow,
+    StepRow,
+    SubmissionRow,
+    TaskRow,
+    ValueKind,
+    columns,
+)
 from evopolicygym.records.tables import episode_rows, run_row, step_rows, submission_rows, task_row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DTYPES = {
+    (ValueKind.INTEGER, False): "int64",
+    (ValueKind.INTEGER, True): "Int64",
+    (ValueKind.NUMBER, False): "float64",
+    (ValueKind.NUMBER, True): "float64",
+    (ValueKind.BOOLEAN, False): "bool",
+    (ValueKind.BOOLEAN, True): "boolean",
+    (ValueKind.TIME, False): "datetime64[ms, UTC]",
+    (ValueKind.TIME, True): "datetime64[ms, UTC]",
+}
+"""The pandas types of columns, by their kind and whether they may be null; others are left to pandas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +107,13 @@ class Runs:
         """Return the steps of the runs with these ids (default: all); they are read lazily."""
         return chain.from_iterable(run.steps() for run in self._chosen(runs))
 
+    def to_pandas(self, table: str = "runs") -> "pd.DataFrame":
+        """Return a table of all runs as a ``pandas.DataFrame``: ``runs``, ``tasks``, ``submissions`` and others.
+
+        Raises ``UnknownName`` for another table, and ``MissingPackage`` without pandas.
+        """
+        return data_frame(table, self._by_id.values())
+
     def _chosen(self, runs: Sequence[str]) -> list[RunTables]:
         unknown = [run for run in runs if run not in self._by_id]
         if unknown:
@@ -99,6 +133,26 @@ def load_runs(*paths: str | Path) -> Runs:
     for run in each_run(opened.runs):
         loaded.add(run)
     return loaded
+
+
+def data_frame(table: str, runs: Iterable[RunTables]) -> "pd.DataFrame":
+    """Return a table of runs as a ``pandas.DataFrame``.
+
+    Numbers, truth values and times have the same types whatever the rows hold; texts and the rest are left to pandas.
+
+    Raises ``UnknownName`` for an unknown table, and ``MissingPackage`` without pandas.
+    """
+    if table not in TABLES:
+        raise UnknownName("table of a run", table, TABLES)
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingPackage("to_pandas", "pandas") from error
+    schema = columns(TABLES[table])
+    rows = [dict(row) for run in runs for row in run.rows(table)]
+    frame = pd.DataFrame(rows, columns=[column.name for column in schema])
+    dtypes = {column.name: DTYPES.get((column.kind, column.optional)) for column in schema}
+    return frame.astype({name: dtype for name, dtype in dtypes.items() if dtype})
 
 
 def each_run(runs: Iterable[CheckedRun]) -> Iterator[RunTables]:

@@ -12,12 +12,11 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
+from evopolicygym.checks import KINDS
 from evopolicygym.cli.options import complete_environment, matching_names, split_names
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import Option, Spelling
 
-KINDS = ("environment", "sandbox", "executor", "agent")
-"""The kinds of parts that ``check`` checks."""
 Verb = TypeVar("Verb", bound=Callable[..., None])
 SEVERAL = {Spelling.SEVERAL, Spelling.PAIRS, Spelling.JSON_PAIRS}
 """Spellings that may be given several times."""
@@ -47,20 +46,12 @@ def complete_kind(incomplete: str) -> list[str]:
 
 def complete_part(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of parts of the kind already typed that start with a text."""
-    from evopolicygym.rollout.executor import EXECUTORS
-    from evopolicygym.sandbox.levels import BACKENDS
+    from evopolicygym.checks.part_names import part_names
 
-    match ctx.params.get("kind"):
-        case "environment":
-            return complete_environment(incomplete)
-        case "agent":
-            return complete_agent(incomplete)
-        case "sandbox":
-            return matching_names(BACKENDS.names(), incomplete)
-        case "executor":
-            return matching_names(EXECUTORS.names(), incomplete)
-        case _:
-            return []
+    kind = ctx.params.get("kind")
+    if kind == "environment":
+        return complete_environment(incomplete)
+    return matching_names(part_names(kind), incomplete) if kind in KINDS else []
 
 
 COMPLETIONS = {"agent": complete_agent}

@@ -102,3 +102,83 @@ def check_sandbox(name: str) -> tuple[Finding, ...]:
     from evopolicygym.checks.sandbox import check
 
     return tuple(check(name))
+
+
+def check_tracker(name: str) -> tuple[Finding, ...]:
+    """Have a tracker log a short run that stops in the middle, then the rest of it.
+
+    Args:
+        name: A tracker's name, or ``"package.module:make"``.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``.
+
+    Raises:
+        UnknownName: There is no such tracker.
+
+    Examples:
+        >>> all(finding.ok for finding in evopolicygym.check_tracker("tensorboard"))
+    """
+    from evopolicygym.checks.tracker import check
+
+    return tuple(check(name))
+
+
+def check_exporter(name: str) -> tuple[Finding, ...]:
+    """Have an export format write a short run, write it again, and fail in the middle.
+
+    Args:
+        name: A format's name, or ``"package.module:Exporter"``.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``.
+
+    Raises:
+        UnknownName: There is no such format.
+
+    Examples:
+        >>> all(finding.ok for finding in evopolicygym.check_exporter("csv"))
+    """
+    from evopolicygym.checks.exporter import check
+
+    return tuple(check(name))
+
+
+def check_figure(name: str) -> tuple[Finding, ...]:
+    """Draw a figure of a short run and of none, twice in every format.
+
+    Args:
+        name: A figure's name, or ``"package.module:FIGURE"``.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``.
+
+    Raises:
+        UnknownName: There is no such figure.
+
+    Examples:
+        >>> all(finding.ok for finding in evopolicygym.check_figure("leaderboard"))
+    """
+    from evopolicygym.checks.figure import check
+
+    return tuple(check(name))
+
+
+def check_diagnostic(name: str) -> tuple[Finding, ...]:
+    """Measure a short run and one without submissions by a diagnostic, and sum up one and two runs.
+
+    Args:
+        name: A diagnostic's name, or ``"package.module:DIAGNOSTIC"``.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``.
+
+    Raises:
+        UnknownName: There is no such diagnostic.
+
+    Examples:
+        >>> all(finding.ok for finding in evopolicygym.check_diagnostic("edits"))
+    """
+    from evopolicygym.checks.diagnostic import check
+
+    return tuple(check(name))

@@ -110,7 +110,7 @@ def list_environments() -> list[EnvironmentListing]:
 def list_agents() -> list[AgentListing]:
     """Return all agents, sorted by name, each with ``about`` and ``missing``.
 
-    Agents of other distributions are listed from metadata, without running their code.
+    Agents of other distributions are listed without running their code.
 
     Examples:
         >>> [agent.name for agent in evopolicygym.list_agents() if not agent.missing]

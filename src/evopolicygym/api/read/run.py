@@ -1,5 +1,6 @@
 """``evopolicygym.load_run``: a run and its tables."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
@@ -7,14 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evopolicygym.analysis.run_tables import RunTables, tables_of
+from evopolicygym.analysis.run_tables import RunTables, data_frame, tables_of
 from evopolicygym.api.read.submission import Submission
-from evopolicygym.core.errors import MissingPackage, UnknownName
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number, plus_minus
 from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.reader import find_run
-from evopolicygym.records.rows import TABLES, EditRow, EpisodeRow, columns
+from evopolicygym.records.rows import EditRow, EpisodeRow
 from evopolicygym.records.run_document import held_out_returns, summary_of
 
 if TYPE_CHECKING:
@@ -51,6 +51,21 @@ class Run:
     def agent(self) -> str:
         """What tables call the agent: its label, else its name, with model and effort."""
         return self._run.row.agent
+
+    @property
+    def model(self) -> str | None:
+        """The model that the agent uses; None if it was given none."""
+        return self._run.row.model
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The agent's extra options."""
+        return self._run.row.options
+
+    @property
+    def budget(self) -> int:
+        """The train episodes that the agent may spend; ``summary["spent"]`` are those that it has spent."""
+        return self._run.row.budget
 
     @property
     def is_finished(self) -> bool:
@@ -131,15 +146,7 @@ class Run:
         Examples:
             >>> evopolicygym.load_run("latest").to_pandas()[["submission", "train_mean", "is_selected"]]
         """
-        if table not in TABLES:
-            raise UnknownName("table of a run", table, TABLES)
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingPackage("Run.to_pandas", "pandas") from error
-        return pd.DataFrame(
-            [dict(row) for row in self._run.rows(table)], columns=[column.name for column in columns(TABLES[table])]
-        )
+        return data_frame(table, [self._run])
 
     def refreshed(self) -> "Run":
         """Read the run again."""

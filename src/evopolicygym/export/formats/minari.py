@@ -85,10 +85,14 @@ class Exporter(BaseExporter):
         return [WrittenFile(item.name, item.root, item.n_steps, _n_bytes(item.root)) for item in sets]
 
     def give_up(self) -> None:
-        """Remove all data sets."""
+        """Remove all data sets, and namespaces that have no other."""
         for data_set in self._sets.values():
             replace_directory(data_set.root)
             data_set.root.rmdir()
+            for namespace in (data_set.root.parent, data_set.root.parent.parent):
+                if [path.name for path in namespace.iterdir()] == [NAMESPACE_METADATA_FILENAME]:
+                    replace_directory(namespace)
+                    namespace.rmdir()
 
     def _set_of(self, run: RunTables) -> DataSet:
         row = run.row

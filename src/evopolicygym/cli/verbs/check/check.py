@@ -1,18 +1,23 @@
-"""``evopolicygym check``: check a part that you wrote: an environment, a sandbox, an executor or an agent."""
+"""``evopolicygym check``: check a part that you wrote: an environment, an agent, a tracker and others."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
+from evopolicygym.checks import KINDS
 from evopolicygym.checks.agent import DEFAULT_BUDGET
 from evopolicygym.checks.agent import check as check_agent
+from evopolicygym.checks.diagnostic import check as check_diagnostic
 from evopolicygym.checks.environment import check as check_environment
 from evopolicygym.checks.executor import check as check_executor
+from evopolicygym.checks.exporter import check as check_exporter
+from evopolicygym.checks.figure import check as check_figure
 from evopolicygym.checks.sandbox import check as check_sandbox
+from evopolicygym.checks.tracker import check as check_tracker
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.output import print_json
-from evopolicygym.cli.play_options import KINDS, complete_kind, complete_part, parse_pairs
+from evopolicygym.cli.play_options import complete_kind, complete_part, parse_pairs
 from evopolicygym.cli.tables import show_findings
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import Finding
@@ -35,6 +40,12 @@ evopolicygym check sandbox my_package.my_module:Backend --json
 
 evopolicygym check executor ray --address 10.0.0.1:6379
 
+evopolicygym check tracker tensorboard
+
+evopolicygym check exporter my_package.my_module:Exporter
+
+evopolicygym check figure my_package.my_module:FIGURE
+
 evopolicygym check agent codex   (a scripted model answers: no key, no cost)
 
 evopolicygym check agent my_package.my_module:make
@@ -46,11 +57,19 @@ evopolicygym check agent codex --model gpt-5.5   (with the real model; it costs 
 evopolicygym check agent neutral --model NAME --model-url http://127.0.0.1:8080   (one request: calls, context, speed)
 """
 
+FOLLOWING = {
+    "tracker": check_tracker,
+    "exporter": check_exporter,
+    "figure": check_figure,
+    "diagnostic": check_diagnostic,
+}
+"""The checks of parts that follow or read a run."""
+
 
 def check(
     kind: Annotated[
         str,
-        typer.Argument(help="The kind of part: environment, sandbox, executor or agent.", autocompletion=complete_kind),
+        typer.Argument(help=f"The kind of part: {', '.join(KINDS)}.", autocompletion=complete_kind),
     ],
     name: Annotated[str, typer.Argument(help="The part's name, as in a run.", autocompletion=complete_part)],
     command: Annotated[
@@ -83,6 +102,8 @@ def check(
 
     An executor must produce the same episodes and files as this machine.
 
+    A tracker logs a short run, an exporter writes it, a figure is drawn of it, and a diagnostic measures it.
+
     An agent plays a short run that is stopped in the middle and resumed, with a scripted model unless --model names
     one: a trial without an account. It must leave no process behind.
 
@@ -105,8 +126,10 @@ def check(
                 return check_sandbox(name)
             case "executor":
                 return check_executor(name, address)
-            case _:
+            case "agent":
                 return check_agent(name, model, options, absolutize_paths(command or ()), patience, budget=budget)
+            case _:
+                return FOLLOWING[kind](name)
 
     with interruptible():
         findings = show_findings(run_check(), name, as_json=as_json)
