@@ -186,7 +186,7 @@ def test_nobody_measures_by_the_wall_clock() -> None:
     ours = [path for path in SOURCE.rglob("*.py") if path.parent.name != "attacks"]
     found = {str(path.relative_to(SOURCE)) for path in ours if reads.search(path.read_text())}
 
-    assert found == {"core/text.py", "runs/run.py", "records/file_stamps.py"}
+    assert found == {"agents/kit/acp_client.py", "core/text.py", "runs/run.py", "records/file_stamps.py"}
 
 
 # An agent's program
