@@ -68,6 +68,7 @@ def test_written_parts_play_a_run(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in points.read_text(encoding="utf-8").splitlines()]
 
     assert (run.task, run.agent, len(run.submissions)) == ("my_environment", "my_agent", 2)
+    assert run.summary["repeats"] is True  # looked at, as nobody has before
     assert run.score is not None
     assert "my_executor: 2 episodes" in "".join(log.read_text(encoding="utf-8") for log in run.path.rglob("*.log"))
     assert json.loads((run.path / "run.json").read_bytes())["isolation"]["findings"]["priority"] == "niceness 19"

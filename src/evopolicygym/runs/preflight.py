@@ -442,6 +442,12 @@ def _known_modules() -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in named)
 
 
+def needs_probe(spec: EnvironmentSpec) -> bool:
+    """Return whether nobody has looked yet whether an environment repeats, as was done for what ships."""
+    is_ours = catalog.is_built_in(spec.name) or pack_catalog.find_listed(spec.name) is not None
+    return not (is_ours and is_known_environment(spec))
+
+
 def is_known_environment(spec: EnvironmentSpec) -> bool:
     """Return whether a spec runs the same code with the same arguments as the known environment of its name."""
     if spec.name in catalog.names():

@@ -54,8 +54,8 @@ from evopolicygym.runs.preflight import (
     check_program,
     config_for_resume,
     import_for_record,
-    is_known_environment,
     is_pinned,
+    needs_probe,
     open_executor,
     refuse_memory,
     refuse_open_sandbox,
@@ -113,7 +113,7 @@ def play(
     refuse_unknown(config)
     refuse_program(config, agent)
     refuse_memory(config, agent)
-    probed = None if is_known_environment(config.task.environment) else probe(config.task.environment)
+    probed = probe(config.task.environment) if needs_probe(config.task.environment) else None
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     runs, environment = config.runs.resolve(), config.task.environment
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)

@@ -65,6 +65,11 @@ def names() -> list[str]:
     return sorted(_built_in().keys() | entry_points_of(GROUP).keys())
 
 
+def is_built_in(name: str) -> bool:
+    """Return whether a spec of this name comes with this package, and not with another distribution."""
+    return name in _built_in()
+
+
 def load(name_or_path: str | Path, text: TaskText = TaskText.FULL) -> EnvironmentSpec:
     """Return the spec of a name, or of a path to a ``.toml`` file, whose stem is then the name.
 
