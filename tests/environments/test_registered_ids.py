@@ -1,7 +1,9 @@
 """Any registered id plays: its own spaces say what it takes and returns."""
 
+import base64
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from evopolicygym.environments.description import describe_here
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.pickled import reference_to
 from evopolicygym.environments.rendering import RenderedEnvironment
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs.environment import unregistered_id
 from places import SUPPORT
 from registered_ids import NAMES, Scalars
 from shell import Shell
@@ -137,7 +141,77 @@ def test_what_can_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     spec = bare_spec("registered_ids:Scalars")
 
-    assert reference_to(Scalars) == (spec.id, {})
+    assert reference_to(Scalars) == (spec.id, {}, [])
     assert describe_here(spec).action_schema == {"type": "Discrete", "n": 2, "start": 0}
     with pytest.raises(UsageError, match="needs no arguments"):
         reference_to(Environment)
+
+
+SOURCE = """
+import gymnasium
+import registered_ids
+
+class Walk(registered_ids.Scalars):
+    far = 3.0
+
+    def reset(self, **given):
+        Walk.far
+        return super().reset(**given)
+
+def make():
+    return gymnasium.wrappers.TimeLimit(Walk(), 3)
+"""
+
+
+@pytest.mark.parametrize("name", ["Walk", "make"])
+def test_code_is_the_same_in_each_process_and_directory(name: str, tmp_path: Path) -> None:
+    """Two runs of a script, or of a notebook's cell, are of one environment; a changed value makes another."""
+
+    def code(directory: str, source: str = SOURCE) -> str:
+        names: dict[str, Any] = {"__name__": "__main__", "__file__": f"{tmp_path}/{directory}/walk.py"}
+        exec(compile(source, names["__file__"], "exec"), names)  # noqa: S102 - as Python runs a script
+        _, arguments, modules = reference_to(names[name])
+        assert modules == ["registered_ids"]
+        return str(arguments["code"])
+
+    assert code("first") == code("second")
+    assert str(tmp_path).encode() not in base64.b64decode(code("first"))
+    assert code("first") != code("first", SOURCE.replace("3.0", "4.0"))
+
+
+def test_modules_behind_a_function_are_of_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module beside a script is found by other processes, and the record has its hash."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "")
+    run = evopolicygym.run(lambda: Scalars(), "random", budget=2, validation=2, held_out=2, progress=False)  # noqa: PLW0108
+    opened = read_run(run.path).state.opened
+
+    assert opened.task.environment.imports == ("registered_ids",)
+    assert "registered_ids" in opened.simulator_code
+
+
+def test_what_cannot_be_played_elsewhere_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance, too much data, and an id that only this process knows are rejected with a hint."""
+    monkeypatch.setitem(
+        gymnasium.registry, "Here-v0", gymnasium.envs.registration.EnvSpec("Here-v0", entry_point=Scalars)
+    )
+    much = np.zeros(1 << 18)
+    id_of, arguments, _ = reference_to(lambda: gymnasium.make("There-v0"))
+
+    with pytest.raises(UsageError, match="got a Scalars"):
+        evopolicygym.run(Scalars())  # type: ignore[arg-type] # what a newcomer writes
+    with pytest.raises(UsageError, match="1,048,576"):
+        reference_to(lambda: Scalars(much))  # type: ignore[call-arg] # it isn't called
+    with pytest.raises(UsageError, match="module:Id"):
+        Environment(bare_spec(id_of, arguments=arguments))
+    assert "in this process only" in str(unregistered_id("Here-v0", ()))
+    assert "in this process only" not in str(unregistered_id("There-v0", ()))
+
+
+def test_a_script_without_docstrings_has_no_words_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of a script has no docstring but its own: the main module of a worker is ours."""
+    monkeypatch.setattr(sys.modules["__main__"], "__doc__", "A worker.")
+    silent = type("Silent", (Scalars,), {"__module__": "__main__", "__doc__": None})
+    id_of, arguments, _ = reference_to(silent)
+
+    assert Environment(bare_spec(id_of, arguments=arguments)).docstring == ""

@@ -4,6 +4,7 @@ A spec derived from an id has terse texts. A run records the whole spec, so resu
 """
 
 import re
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -115,6 +116,8 @@ def unregistered_id(name: str, imports: Sequence[str]) -> UnregisteredId:
         ]
     if similar := _similar_ids(name):
         sentences += [f"Similar ids: {', '.join(similar)}."]
+    if name in getattr(sys.modules.get("gymnasium"), "registry", ()):
+        sentences += ["It is registered in this process only, and is made in others; run(Class) needs no id."]
     another = "another module" if imports else "the module"
     return UnregisteredId(f"{' '.join(sentences)} --import MODULE names {another} that registers an id; {LISTINGS}.")
 
