@@ -28,7 +28,7 @@ CODE = "code"
 DRAWN = re.compile("[0-9a-f]{32}")
 """A number that cloudpickle draws for a class, as hexadecimal digits."""
 MOST_CODE = 1 << 20
-"""Bytes of a pickle: each row of a run's tables and each request to a worker has it."""
+"""Most bytes of a pickle, which a run's document, its event log and requests to workers have."""
 
 
 def reference_to(maker: Maker) -> tuple[str, dict[str, Any], list[str]]:
