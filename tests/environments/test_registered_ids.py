@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from evopolicygym.environments.pickled import reference_to
 from evopolicygym.environments.rendering import RenderedEnvironment
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.environment import unregistered_id
+from evopolicygym.specs import catalog
 from places import SUPPORT
 from registered_ids import NAMES, Scalars
 from shell import Shell
@@ -155,12 +157,14 @@ class Walk(registered_ids.Scalars):
     far = 3.0
 
     def reset(self, **given):
-        Walk.far
+        assert Walk.far in {3.0, 4.0, "near", "far"}
         return super().reset(**given)
 
 def make():
     return gymnasium.wrappers.TimeLimit(Walk(), 3)
 """
+
+PRINTED = "from evopolicygym.environments.pickled import reference_to; print(reference_to({}))"
 
 
 @pytest.mark.parametrize("name", ["Walk", "make"])
@@ -174,18 +178,34 @@ def test_code_is_the_same_in_each_process_and_directory(name: str, tmp_path: Pat
         assert modules == ["registered_ids"]
         return str(arguments["code"])
 
+    seen = [
+        subprocess.run(
+            [sys.executable, "-c", f"{SOURCE}\n{PRINTED.format(name)}"],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+
+    assert seen[0] == seen[1] != b""
     assert code("first") == code("second")
     assert str(tmp_path).encode() not in base64.b64decode(code("first"))
     assert code("first") != code("first", SOURCE.replace("3.0", "4.0"))
 
 
-def test_modules_behind_a_function_are_of_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module beside a script is found by other processes, and the record has its hash."""
-    monkeypatch.chdir(tmp_path)
+def test_modules_behind_a_function_are_of_its_environment(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module beside a script is found by other processes, also by a replay, and the record has its hash."""
+    monkeypatch.chdir(SUPPORT)
     monkeypatch.setenv("PYTHONPATH", "")
-    run = evopolicygym.run(lambda: Scalars(), "random", budget=2, validation=2, held_out=2, progress=False)  # noqa: PLW0108
+    given = {"budget": 2, "validation": 2, "held_out": 2, "runs": str(tmp_path / "runs"), "progress": False}
+    run = evopolicygym.run(lambda: Scalars(), "random", **given)  # type: ignore[arg-type] # noqa: PLW0108
     opened = read_run(run.path).state.opened
+    monkeypatch.setenv("PYTHONPATH", "")
 
+    assert shell("verify", "--replay", run.path).code == 0
     assert opened.task.environment.imports == ("registered_ids",)
     assert "registered_ids" in opened.simulator_code
 
@@ -215,3 +235,18 @@ def test_a_script_without_docstrings_has_no_words_of_ours(monkeypatch: pytest.Mo
     id_of, arguments, _ = reference_to(silent)
 
     assert Environment(bare_spec(id_of, arguments=arguments)).docstring == ""
+
+
+@pytest.mark.parametrize(("also", "handed"), [("beside", True), ("elsewhere", False)])
+def test_a_module_that_this_process_finds_is_found_by_others(
+    also: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, handed: bool
+) -> None:
+    """A script's directory is on its own path only; it is handed on, unless its module comes from elsewhere."""
+    for name in ("beside", "elsewhere"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "walks_here.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / also)
+    monkeypatch.setenv("PYTHONPATH", "")
+    catalog.import_from(tmp_path / "beside", bare_spec("walks_here:Walk"))
+
+    assert os.environ["PYTHONPATH"] == (str(tmp_path / "beside") if handed else "")

@@ -76,7 +76,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no 
     def reducer_override(self, obj: Any) -> Any:  # noqa: ANN401 - as pickle has it
         """Return what an object is made of; ``NotImplemented`` where pickle knows."""
         if isinstance(obj, CodeType):  # a file's directory differs between machines, a notebook's between kernels
-            return self.dispatch_table[CodeType](obj.replace(co_filename=Path(obj.co_filename).name))
+            made, arguments = self.dispatch_table[CodeType](obj.replace(co_filename=Path(obj.co_filename).name))
+            return made, tuple(_ordered(given) if isinstance(given, tuple) else given for given in arguments)
         if isinstance(obj, FunctionType):
             self.globals_ref.setdefault(id(obj.__globals__), {"__name__": obj.__globals__.get("__name__")})
         reduced = super().reducer_override(obj)
@@ -88,6 +89,21 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no 
             made, arguments, *others = reduced
             return (made, tuple(None if _is_drawn(given) else given for given in arguments), *others)
         return reduced
+
+
+class _Ordered:
+    """Pickled as a set whose elements have an order of their own, not the one that Python draws for each process."""
+
+    def __init__(self, elements: frozenset[object]) -> None:
+        self._elements = sorted(elements, key=repr)
+
+    def __reduce__(self) -> tuple[type[frozenset[object]], tuple[list[object]]]:
+        """Return the set."""
+        return frozenset, (self._elements,)
+
+
+def _ordered(constants: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple(_Ordered(value) if isinstance(value, frozenset) else value for value in constants)
 
 
 def _is_drawn(value: object) -> bool:
