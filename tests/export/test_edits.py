@@ -119,8 +119,9 @@ def test_a_submission_has_its_files(tmp_path: Path) -> None:
     assert chosen.diff(-1).startswith("diff --git a/")
     assert asdict(chosen) == dict(chosen)
     assert (chosen.feedback, chosen.messages) == (None, [])  # which the shipped record lacks
-    with pytest.raises(evopolicygym.errors.UsageError, match="submission 14"):
-        chosen.diff(14)
+    for unknown in (14, "policy.py"):
+        with pytest.raises(evopolicygym.errors.UsageError, match=f"submission {unknown!r}"):
+            chosen.diff(unknown)  # type: ignore[arg-type] # what a newcomer may pass
 
 
 def test_the_page_makes_training_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:

@@ -70,6 +70,7 @@ def test_the_anchors_of_a_pack(monkeypatch: pytest.MonkeyPatch) -> None:
         ("acrobot", [], {"a": 1}, "Acrobot-v1"),
         ("NoSuch-v0", [], {}, "NoSuch-v0.*--import"),
         ("NoSuch-v0", ["simulators"], {}, "simulators"),
+        ("simulators:NoSuch", [], {}, "simulators has no class or function 'NoSuch'"),
         ("CartPole-v1", [], {"no_such_argument": 1}, "no_such_argument"),
         ("nosuch/Thing-v0", [], {}, "nosuch/Thing-v0"),
         ("Thing-v0", ["no_such_module"], {}, "no_such_module"),
@@ -85,6 +86,16 @@ def test_what_can_t_be_played(asked: str, imports: list[str], arguments: dict[st
 def test_neither_a_name_nor_an_id(asked: str) -> None:
     """A misspelt name, or a path, is answered with the names that there are, and no simulator is asked."""
     with pytest.raises(UnknownName, match="acrobot"):
+        resolve_environment(asked, TaskText.FULL)
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [("walks.far.Walk", "walks.far:Walk"), ("here/walk.py", "PYTHONPATH=here .*walk:CLASS"), ("walk.py", "walk:CLASS")],
+)
+def test_a_class_that_is_spelled_as_a_file_or_with_dots(asked: str, hint: str) -> None:
+    """What seems to be a file or a dotted path is answered with the spelling that is played."""
+    with pytest.raises(UnknownName, match=hint):
         resolve_environment(asked, TaskText.FULL)
 
 

@@ -125,3 +125,4 @@ def test_all_tables_say_what_the_audit_found(runs: Path, tmp_path: Path, shell: 
         note for note in compared["notes"] if note in said["leaderboard"]
     ]
     assert not set(said["leaderboard"]) & set(shell.json("compare", "claude_code", "command", runs)["notes"])
+    assert "tuner (1 run)" in shell.json("compare", "tuner", "command", runs, "--audit")["notes"][1]

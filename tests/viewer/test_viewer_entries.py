@@ -9,7 +9,7 @@ import pytest
 from test_viewer_reading import run_ids, wide, write_run
 
 from browsers import met
-from diagnosed import known_run
+from diagnosed import known_run, recorded
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records import atomic
 from evopolicygym.records.labels import RunLabels, write_labels
@@ -117,3 +117,18 @@ def test_a_hostile_entry_is_text(chromium: "Browser", tmp_path: Path) -> None:
         found.page.wait_for_selector("[aria-label='Tasks by entries'] td")
         assert "a/../" in found.page.inner_text("h1")
         assert "onerror" in found.page.inner_text("h1")
+
+
+@pytest.mark.parametrize(("repeats", "cases_differ", "expected"), [(False, False, 2), (True, True, 0), (None, None, 0)])
+def test_a_run_says_what_its_environment_lacks(
+    chromium: "Browser", tmp_path: Path, *, repeats: bool | None, cases_differ: bool | None, expected: int
+) -> None:
+    """Beside a score stands that it can't be replayed, and that its cases may all be one."""
+    opened, *events = known_run()
+    assert isinstance(opened, RunOpened)
+    recorded(tmp_path / "run", [replace(opened, repeats=repeats, cases_differ=cases_differ), *events])
+    with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.entrance) as found:
+        (place,) = viewer.documents.index.places()
+        found.open(f"#/run/{place}", ".submissions")
+
+        assert found.page.locator(".ended.bad").count() == expected

@@ -109,7 +109,8 @@ class Environment:
         own = type(self._simulator.unwrapped)
         if own.__doc__ and own.__doc__ != gymnasium.Env.__doc__:
             return inspect.cleandoc(own.__doc__)
-        return inspect.cleandoc(getattr(sys.modules.get(own.__module__), "__doc__", None) or "")
+        module = None if own.__module__ == "__main__" else sys.modules.get(own.__module__)  # there it is ours
+        return inspect.cleandoc(getattr(module, "__doc__", None) or "")
 
     @property
     def step_limit(self) -> int | None:

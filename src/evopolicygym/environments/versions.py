@@ -151,6 +151,17 @@ def places_of(modules: Iterable[str]) -> tuple[str, ...]:
     return tuple(str(place) for name in sorted(set(modules) - _NOT_HASHED) for place in _locate(name))
 
 
+def without_installed(modules: Iterable[str]) -> list[str]:
+    """Return the modules that lie beside a script or in somebody's own directory, sorted. No module is imported."""
+    outermost = {name: name.partition(".")[0] for name in modules}
+    own = {
+        name
+        for name in set(outermost.values()) - _NOT_HASHED - {"__main__"}
+        if any(not _in_site_packages(place) for place in _locate(name))
+    }
+    return sorted(name for name, top in outermost.items() if top in own)
+
+
 def registration(spec: EnvironmentSpec) -> "EnvSpec":
     """Return gymnasium's registration of a spec's id, whose modules were imported.
 

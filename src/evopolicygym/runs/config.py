@@ -226,11 +226,18 @@ def resolve_run_config(
         given["agent"] = agent
     document = merge_tables(read_table(Path(config)) if config else {}, nest_options(RUN_OPTIONS, given))
     if callable(task):
-        document["task"], arguments = reference_to(task)
+        document["task"], arguments, modules = reference_to(task)
         document["make"] = {**document.get("make", {}), **arguments}
-        catalog.hand_down(document["task"].rpartition(":")[0])
-    elif task is not None:
+        document["imports"] = [*document.get("imports", []), *modules]
+        for module in (document["task"].rpartition(":")[0], *modules):
+            catalog.hand_down(module)
+    elif isinstance(task, str | Path):
         document["task"] = str(task)
+    elif task is not None:
+        raise UsageError(
+            f"Invalid task: expected a name, a path, a class of environments or a function that returns one, got a "
+            f"{type(task).__name__}. Example: run({type(task).__name__}), or run(lambda: ...) for arguments."
+        )
     if "task" not in document:
         raise UsageError(
             'Missing TASK. Example: evopolicygym run acrobot, evopolicygym.run("acrobot"), or task = "acrobot" in a '

@@ -4,6 +4,7 @@ A spec derived from an id has terse texts. A run records the whole spec, so resu
 """
 
 import re
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -24,6 +25,8 @@ from evopolicygym.specs import catalog, pack_catalog
 
 ID = re.compile(r"(?=.*(-v\d+$|[:/]))([\w.]+:)?([\w-]+/)?[\w.-]+", re.ASCII)
 """An id of gymnasium: unlike a spec's name, it has a version, a namespace or a module."""
+DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+", re.ASCII)
+"""A class's name after those of its modules."""
 MAX_SUGGESTIONS = 3
 NAMELESS = "custom"
 """The name of a world that is given as a table without a name."""
@@ -50,7 +53,7 @@ def resolve_environment(
         return _pack_environment(*found, tuple(imports), given), TaskText.TERSE
     if not imports and ":" not in name and (why := _why_unavailable(name)):
         raise UsageError(why)
-    if not (ID.fullmatch(name) or imports):
+    if not (ID.fullmatch(name) or imports) or name.endswith(".py"):
         raise unknown_name(name)
     try:
         return derive_spec(bare_spec(name, tuple(imports), given)), TaskText.TERSE
@@ -101,7 +104,18 @@ def unknown_name(name: str) -> UnknownName:
     """Return the error for a name that is neither a spec nor a task nor an id."""
     similar = _similar_ids(name)
     tasks = f"Similar tasks of packs: {', '.join(similar)}. " if similar else ""
-    return UnknownName("environment", name, catalog.names(), f"{tasks}{LISTINGS}; any id of gymnasium can be played.")
+    playable = f"{LISTINGS}; any id of gymnasium can be played."
+    return UnknownName("environment", name, catalog.names(), f"{_spelling(name)}{tasks}{playable}")
+
+
+def _spelling(name: str) -> str:
+    """Return how a class is spelled whose file or dotted path a name seems to be; empty if it is neither."""
+    if name.endswith(".py"):
+        file = Path(name)
+        return f"A class in a file: PYTHONPATH={shell_word(file.parent)} evopolicygym run {file.stem}:CLASS. "
+    if DOTTED.fullmatch(name):
+        return f"A class in a module: {':'.join(name.rsplit('.', 1))}. "
+    return ""
 
 
 def unregistered_id(name: str, imports: Sequence[str]) -> UnregisteredId:
@@ -115,8 +129,15 @@ def unregistered_id(name: str, imports: Sequence[str]) -> UnregisteredId:
         ]
     if similar := _similar_ids(name):
         sentences += [f"Similar ids: {', '.join(similar)}."]
-    another = "another module" if imports else "the module"
-    return UnregisteredId(f"{' '.join(sentences)} --import MODULE names {another} that registers an id; {LISTINGS}.")
+    if name in getattr(sys.modules.get("gymnasium"), "registry", ()):
+        sentences += ["It is registered in this process only, and is made in others; run(Class) needs no id."]
+    module, _, named = name.rpartition(":")
+    if module:
+        sentences += [f"The module {module} has no class or function {named!r} either, and {LISTINGS}."]
+    else:
+        another = "another module" if imports else "the module"
+        sentences += [f"--import MODULE names {another} that registers an id; {LISTINGS}."]
+    return UnregisteredId(" ".join(sentences))
 
 
 def _why_unavailable(name: str) -> str:

@@ -425,9 +425,8 @@ def import_for_record(root: Path, opened: RunOpened, *, trusted: bool) -> None:
         return
     if any((place / JOURNAL).exists() for place in (directory, *directory.parents)):
         return
-    if (trusted or rollback_guard.is_own_run(root)) and _known_modules().isdisjoint(
-        name.partition(".")[0] for name in spec.registering_modules
-    ):
+    named = {name.partition(".")[0] for name in spec.registering_modules} - {"evopolicygym"}  # which makes pickled ones
+    if (trusted or rollback_guard.is_own_run(root)) and _known_modules().isdisjoint(named):
         catalog.import_from(directory, spec)
 
 

@@ -108,13 +108,17 @@ def import_from(directory: Path, spec: EnvironmentSpec) -> None:
 
     This applies to the current process and its child processes.
     """
+    place = directory.resolve()
     for name in spec.registering_modules:
         module = name.partition(".")[0]
-        lies_there = (directory / f"{module}.py").is_file() or (directory / module / "__init__.py").is_file()
-        if lies_there and PathFinder.find_spec(module, [place for place in sys.path if place]) is None:
-            place = str(directory.resolve())
-            sys.path.append(place)
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), place)))
+        own = {str(place / f"{module}.py"), str(place / module / "__init__.py")}
+        found = PathFinder.find_spec(module, [entry for entry in sys.path if entry])
+        if not any(map(os.path.isfile, own)) or (found and os.path.realpath(found.origin or "") not in own):
+            continue
+        if found is None:
+            sys.path.append(str(place))
+        if str(place) not in (given := os.environ.get("PYTHONPATH", "")).split(os.pathsep):  # which children search
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (given, str(place))))
 
 
 def hand_down(module: str) -> None:

@@ -341,20 +341,28 @@ def serious_column(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]
     return Table("", columns, tuple(rows))
 
 
-def conduct_notes(entries: Iterable[Entry], found: Mapping[Path, tuple[str, Conduct]]) -> list[str]:
-    """Return notes for a table: which entries have serious findings, and of which runs nothing could be read."""
-    serious, unread = list[str](), list[str]()
+def conduct_notes(
+    entries: Iterable[Entry], found: Mapping[Path, tuple[str, Conduct]], *, with_sound: bool = False
+) -> list[str]:
+    """Return notes for a table: which entries have serious findings, and of which runs nothing could be read.
+
+    ``with_sound`` adds those that have none, for a table without a column for it.
+    """
+    serious, unread, sound = list[str](), list[str](), list[str]()
     for entry in entries:
         conducts = _conducts(entry, found)
         counts = [count for conduct in conducts if (count := conduct.counts[Grade.SERIOUS])]
         missing = sum(not conduct.is_audited for conduct in conducts)
         if counts:
             serious.append(f"{entry.shown} ({sum(counts)} in {len(counts)} of {counted(len(conducts), 'run')})")
+        elif with_sound and (audited := len(conducts) - missing):
+            sound.append(f"{entry.shown} ({counted(audited, 'run')})")
         if missing:
             unread.append(f"{entry.shown} ({missing} of {counted(len(conducts), 'run')})")
     return [
         *([f"Serious findings in what agents did: {'; '.join(serious)}."] if serious else []),
         *([f"Could not be audited, as no conversation could be read: {'; '.join(unread)}."] if unread else []),
+        *([f"Audited, without serious findings: {'; '.join(sound)}."] if sound else []),
     ]
 
 

@@ -436,7 +436,8 @@ def compare(
     problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
     if audit:
         conduct, unread = audit_runs([run.root for run in both], load_detectors())
-        pair = replace(pair, of_table=(*conduct_notes((pair.first, pair.second), conduct), *pair.of_table))
+        notes = conduct_notes((pair.first, pair.second), conduct, with_sound=True)
+        pair = replace(pair, of_table=(*notes, *pair.of_table))
         problems += unread
     return Comparison(pair, (*problems, *(problem for each in named.values() for problem in each.problems)))
 

@@ -59,8 +59,8 @@ class Submission(SubmissionRow):
         """
         base = self.parent if other is None else other
         count = len(self._record.state.submissions)
-        if base is not None and not STARTER <= base < count:
-            raise UsageError(f"Invalid submission {base}: expected -1, the starter policy, to {count - 1}.")
+        if base is not None and base not in range(STARTER, count):
+            raise UsageError(f"Invalid submission {base!r}: expected -1, the starter policy, to {count - 1}.")
         before, after = files_of(self._record, base), self.files
         if before is None or after is None:
             raise UsageError(f"The record lacks the files of submission {self.submission if after is None else base}.")

@@ -69,7 +69,11 @@ def main(descriptor: int, last: int = -1) -> None:
         number = error.errno if isinstance(error, OSError) else 0
         control.send(json.dumps({"error": f"{type(error).__name__}: {error}", "errno": number}).encode())
         raise
-    control.send(json.dumps({"landlock": lockdown.landlock_version(), "addresses": _describe_addresses()}).encode())
+    ready = {"landlock": lockdown.landlock_version(), "addresses": _describe_addresses()}
+    try:
+        control.send(json.dumps(ready).encode())
+    except BrokenPipeError:  # a worker whose environment can't be made has ended, and said why
+        return
     while _serve(control, confinement, setup, last, checkpoint):
         pass
 

@@ -126,6 +126,8 @@ function heading(run, audit) {
         run.name || run.note || run.tags ? h("p", { class: "labels" }, run.name ? h("strong", null, run.name) : null, (run.tags ?? []).map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag)), run.note ? ` ${run.note}` : null) : null),
       run.score === null ? null : h("div", { class: "score" }, h("div", { class: "big" }, number(run.score, undefined, run.score_standard_error)), h("div", { class: "soft" }, `± ${number(run.score_standard_error, undefined, run.score_standard_error)} over ${plural(run.held_out_cases, "held-out case")}`))),
     run.ended ? h("p", { class: endClass(run) }, run.ended.what, run.ended.why ? h("span", { class: "why" }, ` ${run.ended.why}`) : null) : null,
+    run.repeats === false ? h("p", { class: "ended bad" }, "does not repeat", h("span", { class: "why" }, " two processes played short episodes differently, so the score can't be replayed")) : null,
+    run.cases_differ === false ? h("p", { class: "ended bad" }, "cases may not differ", h("span", { class: "why" }, " the same actions gave one short episode for each seed: ± is of one case if they don't differ later")) : null,
     seriousIn(audit),
     facts(
       run.selected_submission === null ? null : fact("selected at", link(`#/run/${run.id}/${run.selected_submission}`, `submission ${run.selected_submission}`)),

@@ -19,6 +19,7 @@ from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import counted
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
 from evopolicygym.export.hub import HubUpload, push, repository_of, tables_upload, total_bytes
@@ -136,7 +137,7 @@ def _print(exported: "ExportResult", directory: Path) -> None:
     for file in exported.written:
         table.add_row(Text(file.name), f"{file.rows:,}", decimal(file.n_bytes))
     out().print(table)
-    out().print(Text(f"{exported.runs} runs in {directory}"), soft_wrap=True)
+    out().print(Text(f"{counted(exported.runs, 'run')} in {directory}"), soft_wrap=True)
     for note in exported.notes:
         err().print(Text(note, "yellow"), soft_wrap=True)
 
