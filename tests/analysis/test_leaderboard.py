@@ -214,6 +214,16 @@ def test_entries_that_lack_tasks_change_nobodys_rank(tmp_path: Path, document: d
     assert together["GPT-5.5 (Codex)"].tasks["acrobot"].rank == 2
 
 
+def test_nobody_is_first_by_being_alone(tmp_path: Path, document: dict[str, Any]) -> None:
+    """Where no agent has all tasks, uniform random, which has, takes no place and stands last."""
+    for task, agent in (("acrobot", "one"), ("reacher", "other")):
+        write(tmp_path / "runs", changed(document, task, agent, [0.0, 1.0]))
+    board = board_of(tmp_path / "runs")
+
+    assert [standing.place for standing in board.standings] == [None, None, None]
+    assert board.standings[-1].entry.label == RANDOM
+
+
 def test_a_family_alone(tmp_path: Path) -> None:
     """A table of one family has its tasks only."""
     write_many(tmp_path / "runs", tmp_path / "real", ["a"], 1, FEW)

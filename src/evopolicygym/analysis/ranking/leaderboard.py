@@ -395,6 +395,10 @@ class _LeaderboardBuilder:
         """
         tier, best = 0, None
         placed = [standing for standing in ordered if standing.complete and standing.has_score]
+        if all(standing.entry is self._table.anchor for standing in placed):  # nobody is first by being alone
+            yield from (standing for standing in ordered if standing not in placed)
+            yield from placed
+            return
         p_values = self._p_values([standing.entry for standing in placed if _has_tier(standing.entry)])
         for standing in ordered:
             better = sum(other.rank_score.value > standing.rank_score.value for other in placed)
