@@ -127,6 +127,17 @@ def test_a_run_without_a_score(shell: Shell, tmp_path: Path, server: ScriptedMod
     assert agent_finding(shell, told.paths)["ok"]
 
 
+def test_a_run_without_its_transcript(shell: Shell, tmp_path: Path, server: ScriptedModel) -> None:
+    """Where no answer is recorded, nothing is confirmed."""
+    server.replies = [Reply("I have no idea.")]
+    given = {"model_url": server.url, "model_key": VARIABLE, "prompt": "search"}
+    agent = AgentConfig("rewrite", "scripted", given, allowance=Allowance(tokens=1))
+    told = played(replace(config(tmp_path / "runs", budget=3, isolation="none"), agent=agent))
+    told.paths.transcript.unlink()
+
+    assert not agent_finding(shell, told.paths)["ok"]
+
+
 def test_the_seed_is_the_run_s() -> None:
     """Seeds follow from the run's seed and the request's number; a user's own is every request's."""
     requests = ModelRequests("m", ApiFormat.CHAT, {}, {"server": "llama.cpp"}, caches=False)

@@ -115,10 +115,11 @@ def wait_for_lists(model: ScriptedModel, asked: "Future[httpx2.Response]", count
         ("qwen2.5-coder", ["llama3.2:3b", "qwen2.5-coder:7b"], ["qwen2.5-coder:7b", "llama3.2:3b"]),
         ("qwen", ["qwen", "other"], []),
         ("qwen", [], []),
+        ("qwen", [7, None], []),
     ],
 )
 def test_a_server_without_the_model_says_which_it_has(
-    tmp_path: Path, model: str, listed: list[str], named: list[str]
+    tmp_path: Path, model: str, listed: list[object], named: list[str]
 ) -> None:
     """Where a server has not the model, the models that it has are said, the most similar first."""
     page: Json = {"object": "list", "data": [{"id": name} for name in listed]}

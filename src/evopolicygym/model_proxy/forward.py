@@ -130,7 +130,7 @@ class Forwarder:
     async def models_like(self, call: ModelRequest, headers: Headers, model: str) -> tuple[str, ...]:
         """Return names of the server's models, the most similar first; none where it has the model, or doesn't tell."""
         names: list[str] = []
-        with suppress(httpx2.HTTPError, ValueError, RecursionError, KeyError, TypeError):
+        with suppress(httpx2.HTTPError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
             listed = (await self._list(call, headers)).json()["data"]
             names = [entry["id"] for entry in listed if not contains_secret(self._key, entry["id"].encode())]
         return () if model in names else tuple(get_close_matches(model, names, MOST_NAMES, 0.0))

@@ -51,6 +51,8 @@ def replay_agent(
         return False, f"not played again: the agent {opened.agent.name!r} keeps no requests of its own"
     lines = list(_lines(record))
     total = sum(line.get("role") == "assistant" for line in lines)
+    if not total:
+        return False, f"not played again: no answer of the model is recorded in {record.paths.transcript.name}"
     try:
         compared = list(watch(agent.compare_answers(lines, opened.model_details), total))
     except (UsageError, AgentError) as error:
