@@ -165,14 +165,14 @@ def test_a_run_records_its_model(tmp_path: Path, shell: Shell, caplog: pytest.Lo
     """The first event, run.json, show and the row have the model and the sampling; another name is a warning."""
     with ScriptedModel() as model:
         model.pages = LLAMA_CPP
-        told = run(model, tmp_path, temperature=0.5, top_p=0.9, seed=7)
+        told = run(model, tmp_path, temperature=0.5, top_p=0.9, seed=7, answer_tokens=900)
         asked = model.asked[0].body
-    sampling = {"temperature": "0.5", "top_p": "0.9", "seed": "7"}
+    sampling = {"temperature": "0.5", "top_p": "0.9", "seed": "7", "answer_tokens": "900"}
     expected = {**TOLD[0][1], **sampling, "cache": "off", "replayable": "yes"}
     document = json.loads(told.paths.document.read_bytes())
     (row,) = evopolicygym.load_runs(told.paths.root).runs
 
-    assert (asked["temperature"], asked["top_p"], asked["seed"]) == (0.5, 0.9, 7)
+    assert (asked["temperature"], asked["top_p"], asked["seed"], asked["max_tokens"]) == (0.5, 0.9, 7, 900)
     assert read_run(told.paths.root).state.opened.model_details == expected
     assert document["model_details"] == expected
     assert row.model_details == expected
@@ -211,6 +211,8 @@ def test_repeats_of_two_models(played_run: PlayedRun) -> None:
         {"top_p": 1.5},
         {"seed": 0.5},
         {"seed": True},
+        {"answer_tokens": 0},
+        {"answer_tokens": 1.5},
         {"seed": 1, "model_wire": "messages"},
     ],
 )

@@ -124,8 +124,10 @@ CONVERSATION = "conversation.json"
 """The file that stores the id of the conversation of an agent's tool, next to its transcript."""
 SYSTEM, NOTES = "system", "notes"
 """The writable directories of a workspace: the policy project, and the agent's notes."""
+SKILL, SKILL_ENTRY = "skill", "SKILL.md"
+"""The directory of a workspace with the skill that the agent is handed, if any, and the file that it reads first."""
 IN_WORKSPACE = frozenset(
-    {"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "judge_client", SYSTEM, NOTES, "feedback"}
+    {"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "judge_client", SYSTEM, NOTES, "feedback", SKILL}
 )
 """The entries of every workspace. In a command, a relative path that begins with one is a path in the workspace."""
 

@@ -263,6 +263,11 @@ class Knobs(TypedDict, total=False):
         details="whether the agent [remembers](../use/knobs.md#memory): `full`, or `none` (each submission is by a new "
         "conversation in a new workspace)",
         comparability_label="memory of the agent")]
+    skill: Annotated[str, Option("",
+        "A directory with SKILL.md that the agent can read, as skill/ in its workspace.",
+        details="a directory with `SKILL.md` that the agent can read, as `skill/` in its workspace "
+        "([skills](../use/knobs.md#skill))",
+        metavar="DIR", comparability_label="skill")]
     finish: Annotated[bool, Option(default=False, help="Let the agent end the run with episodes unspent.",
         details="lets the agent end the run with episodes unspent; an agent outside, and a person, always can",
         comparability_label="whether the agent may finish early", task_field="finish_allowed", record_field="finish")]

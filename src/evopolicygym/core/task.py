@@ -368,6 +368,11 @@ class Task:
         return Memory(self.choices.get("memory", Memory.FULL))
 
     @property
+    def skill(self) -> str:
+        """The name of the skill that the agent was handed, and the start of its digest; empty without one."""
+        return str(self.choices.get("skill", ""))
+
+    @property
     def least_left(self) -> int:
         """The fewest episodes that must be left for a submission: of independent samples, those of a whole one."""
         return self.budget.most if self.memory is Memory.NONE else 1

@@ -252,6 +252,9 @@ class RunRow(Record):
     interface: str | None = column("how its spaces were shown: `standard`, `permuted` or `anonymous`")
     feedback: str | None = column("what a submission leaves to read: `full`, `traces` or `returns`")
     memory: str | None = column("what a conversation of the agent had of those before it: `full` or `none`")
+    skill: str | None = column(
+        "the skill that the agent was handed, by name and start of its SHA-256; null without one"
+    )
     finish_allowed: bool | None = column("whether the agent may end the run with episodes unspent")
     min_episodes: int | None = column("the fewest of one submission", "episodes")
     max_episodes: int | None = column("the most of one submission; null where only the budget limits them", "episodes")

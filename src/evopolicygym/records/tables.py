@@ -135,6 +135,7 @@ def run_row(run: CheckedRun) -> RunRow:
         max_episodes=budget.max_per_submission,
         max_submissions=budget.max_submissions,
         films=task.films,
+        skill=task.skill or None,
         policy_packages=" ".join(task.policy_packages) or None,
         policy_limits=task.limits.changed or None,
         tokens=summary.tokens,

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from evopolicygym.core import regular_file
+from evopolicygym.core.agent import SKILL
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.event import RunFinished, RunOpened, RunStatus
 from evopolicygym.core.finding import Finding
@@ -30,6 +31,7 @@ from evopolicygym.records.release import UNCHECKED as UNCHECKED_RELEASE
 from evopolicygym.records.release import is_release
 from evopolicygym.records.rollback_guard import FINDING, mark_finding
 from evopolicygym.records.run_document import MAX_BYTES, read_stage, record_text
+from evopolicygym.records.skill import is_unchanged
 from evopolicygym.records.trajectories import read_steps
 from evopolicygym.specs.catalog import spec_sha256
 from evopolicygym.specs.pack_catalog import is_shipped
@@ -73,6 +75,8 @@ def findings_of(record: RunRecord) -> Iterator[Finding]:
     yield Finding("budget", state.spent <= state.budget, f"{state.spent} of {state.budget} episodes charged")
     yield from _checkpoints(state, paths)
     yield from _feedback(state, paths)
+    if state.opened.task.skill:
+        yield _skill(state.opened.task.skill, paths)
     for change in state.program_changes:
         changed = f"changed when the run was resumed at {change.time}: SHA-256 {change.program_sha256[:12]}…"
         yield Finding("agent's program", ok=True, detail=changed)
@@ -101,6 +105,17 @@ def _task(opened: RunOpened) -> Finding:
         world = f", in the world {spec.world.name}" if spec.world else ""
         return Finding(TASK, ok=True, detail=f"{spec.name} as it ships{world}")
     return Finding(TASK, ok=True, detail=f"a task of its own named {spec.name}, fingerprint {computed[:12]}…")
+
+
+def _skill(described: str, paths: RunPaths) -> Finding:
+    try:
+        unchanged = is_unchanged(paths.workspace, described)
+    except FileNotFoundError:
+        return Finding(SKILL, ok=True, detail=f"not checked: {described} is not in the record", verdict=UNCHECKED)
+    except (OSError, RecordError) as error:
+        return Finding(SKILL, ok=False, detail=str(error))
+    detail = described if unchanged else f"its files in the workspace are not those of {described}"
+    return Finding(SKILL, unchanged, detail)
 
 
 def _commitment(root: Path, opened: RunOpened) -> Finding:

@@ -51,6 +51,7 @@ from evopolicygym.core.text import now, printable, shell_word
 from evopolicygym.core.world import STANDARD, World
 from evopolicygym.environments.pickled import Maker, reference_to
 from evopolicygym.records.group_access import GROUP
+from evopolicygym.records.skill import describe_skill
 from evopolicygym.runs.environment import resolve_environment, resolve_world
 from evopolicygym.sandbox.levels import parse_features
 from evopolicygym.sandbox.packages import normalise_names
@@ -137,6 +138,8 @@ class RunConfig:
     split: SplitSource = SplitSource.PRIVATE
     split_directory: Path | None = None
     """The directory of the cases, for a split of source ``directory``."""
+    skill: Path | None = None
+    """The directory of the skill that the agent is handed."""
     experiment: str = DEFAULT_EXPERIMENT
     """Runs of an experiment play the same cases."""
     nonce: str = ""
@@ -173,7 +176,9 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
     environment, text = resolve_environment(task, TaskText(options["text"]), options["imports"], options["make"])
     if (world := resolve_world(task, options["world"])) is not None:
         environment = environment.in_world(world)
-    options = {**options, "text": text.value, "world": world.name if world else STANDARD}
+    skill = Path(options["skill"]) if options["skill"] else None
+    described = describe_skill(skill) if skill else ""
+    options = {**options, "text": text.value, "world": world.name if world else STANDARD, "skill": described}
     return RunConfig(
         task=Task(
             environment,
@@ -191,6 +196,7 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
         agent=build_agent_config(options),
         split=source,
         split_directory=directory,
+        skill=skill,
         experiment=options["experiment"],
         nonce=options["nonce"],
         readable=GROUP if options["readable"] == GROUP else "",

@@ -129,6 +129,8 @@ def play(
         stack.callback(_remove_unopened, root)
         paths = RunPaths(root)
         workspace.create_workspace(paths, config.task.films, config.task.policy_packages)
+        if config.skill:
+            workspace.add_skill(paths, config.skill, config.task.skill)
         if config.task.memory is Memory.NONE:
             workspace.describe_sample(paths, config.task.budget)
         executor = stack.enter_context(

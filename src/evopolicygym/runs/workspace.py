@@ -30,6 +30,7 @@ from evopolicygym.judge_client.seat import CLOSED_FILE
 from evopolicygym.judge_client.workspace_files import DIRECTORY, NEW_FILE, remove
 from evopolicygym.records.paths import RunPaths, submission_name
 from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.records.skill import copy_skill
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.sandbox.program.view import PACKAGES
@@ -67,6 +68,12 @@ def create_workspace(paths: RunPaths, films: int = 0, policy_packages: Collectio
         _insert_section(paths, "packages.md", BEFORE_BUDGET, names=", ".join(policy_packages), python=python)
     if films:
         _insert_section(paths, "films.md", BEFORE_FILMS, films=films, a_submission=FILMS_A_SUBMISSION)
+
+
+def add_skill(paths: RunPaths, source: Path, described: str) -> None:
+    """Hand a skill to the agent, and have its rules say so; raise ``UsageError`` if it has changed meanwhile."""
+    copy_skill(source, paths.workspace, described)
+    _insert_section(paths, "skill.md", BEFORE_BUDGET)
 
 
 def describe_sample(paths: RunPaths, budget: BudgetRule) -> None:

@@ -16,7 +16,7 @@ from threading import Event
 
 from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, SubmissionsClosed, Summary, turn
 from evopolicygym.core import regular_file, strict_json
-from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.agent import SKILL, SKILL_ENTRY, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.beneath import replace_content
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, RefusalStatus, RequestRefused, UsageError
 
@@ -79,9 +79,18 @@ class Evaluator:
 
     @property
     def task(self) -> str:
-        """The task description as Markdown: the goal, observations, actions and how the policy is called."""
+        """The task description as Markdown: the goal, observations, actions and how the policy is called.
+
+        It ends with the skill that the agent was handed, if any.
+        """
         imports = ", ".join(self.info.allowed_imports) or "nothing"
-        return f"{self._judge.task()}\nBesides the standard library it can import: {imports}.\n"
+        text = f"{self._judge.task()}\nBesides the standard library it can import: {imports}.\n"
+        with suppress(FileNotFoundError):
+            skill = regular_file.read(
+                self._workspace.directory / SKILL / SKILL_ENTRY, MOST_TEXT, self._workspace.directory
+            )
+            text += f"\n## Advice on tasks of this kind\n{skill.decode('utf-8', 'replace')}\n"
+        return text
 
     @property
     def starter(self) -> str:

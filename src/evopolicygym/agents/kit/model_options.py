@@ -16,10 +16,14 @@ LOG = logging.getLogger(__name__)
 MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
 """Options of an agent's model proxy (``model_proxy.upstream.ModelUpstream``)."""
 
-SAMPLING = ("temperature", "top_p", "seed")
-"""Options of an agent's sampling, by the names that requests have them."""
-MOST_SAMPLING: Mapping[str, float] = {"temperature": 2.0, "top_p": 1.0, "seed": 2**31 - 1}
-"""The largest value of each; the smallest is 0."""
+ANSWER_TOKENS = "answer_tokens"
+"""The option that limits the tokens of an answer; requests call it otherwise."""
+SAMPLING = ("temperature", "top_p", "seed", ANSWER_TOKENS)
+"""Options of an agent's sampling."""
+SAMPLING_RANGES: Mapping[str, tuple[float, float]] = {
+    "temperature": (0.0, 2.0), "top_p": (0.0, 1.0), "seed": (0, 2**31 - 1), ANSWER_TOKENS: (1, 10**6)
+}  # fmt: skip
+"""The smallest and the largest value of each; where both are integers, the value is one too."""
 
 
 CACHE = "cache"
@@ -48,11 +52,12 @@ def sampling_of(config: AgentConfig, wire: ApiFormat) -> dict[str, float]:
     """Return the sampling in a config's options; raise ``UsageError`` if it is invalid, or the format can't have it."""
     sampling = {name: config.options[name] for name in SAMPLING if name in config.options}
     for name, value in sampling.items():
-        kinds = (int,) if name == "seed" else (int, float)
-        if type(value) not in kinds or not (math.isfinite(value) and 0 <= value <= MOST_SAMPLING[name]):
-            kind, most = "an integer" if name == "seed" else "a number", f"{MOST_SAMPLING[name]:.0f}"
+        least, most = SAMPLING_RANGES[name]
+        kinds, kind = ((int,), "an integer") if isinstance(most, int) else ((int, float), "a number")
+        if type(value) not in kinds or not (math.isfinite(value) and least <= value <= most):
             raise UsageError(
-                f"Invalid option {name} of the agent {config.name!r}: expected {kind} in [0, {most}], got {value!r}."
+                f"Invalid option {name} of the agent {config.name!r}: expected {kind} in [{least:g}, {most:.0f}], got "
+                f"{value!r}."
             )
     if "seed" in sampling and wire is ApiFormat.MESSAGES:
         raise UsageError(f"Invalid option seed of the agent {config.name!r}: the format messages has no seed.")

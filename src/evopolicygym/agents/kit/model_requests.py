@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from evopolicygym.agents.kit.model_options import ANSWER_TOKENS
 from evopolicygym.agents.kit.neutral_harness.chat_formats import Conversation
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.server_details import LLAMA_CPP, SEEDED
@@ -21,7 +22,7 @@ class ModelRequests:
     model: str
     wire: ApiFormat
     sampling: Mapping[str, float]
-    """The sampling that a user asked for."""
+    """The sampling that a user asked for, by the names of options."""
     server: Mapping[str, str]
     """What the server told of the model (``model_proxy/server_details.py``); may be empty."""
     caches: bool
@@ -37,7 +38,9 @@ class ModelRequests:
 
     def document(self, conversation: Conversation, seed: int | None) -> dict[str, Any]:
         """Return the next request of a conversation."""
-        fields: dict[str, Any] = {**conversation.body(self.model), **self.sampling}
+        most = "max_output_tokens" if self.wire is ApiFormat.RESPONSES else "max_tokens"
+        sampling = {most if name == ANSWER_TOKENS else name: value for name, value in self.sampling.items()}
+        fields: dict[str, Any] = {**conversation.body(self.model), **sampling}
         if seed is not None:
             fields["seed"] = seed
         if self._switches_cache and not self.caches:

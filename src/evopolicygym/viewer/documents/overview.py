@@ -162,8 +162,8 @@ LISTED = (
 """The columns of a run's row that lists of runs have."""
 OPTIONS = (
     "agent_kind", "model", "effort", "limits", "budget", "min_episodes", "max_episodes", "max_submissions",
-    "finish_allowed", "text", "interface", "feedback", "memory", "train_cases", "validation_cases", "held_out_cases",
-    "policy_packages", "split", "isolation", "protocol_version",
+    "finish_allowed", "text", "interface", "feedback", "memory", "skill", "train_cases", "validation_cases",
+    "held_out_cases", "policy_packages", "split", "isolation", "protocol_version",
 )  # fmt: skip
 """Those that an experiment's page compares."""
 
