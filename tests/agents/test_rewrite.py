@@ -10,6 +10,7 @@ import pytest
 import evopolicygym
 from evopolicygym.agents.base import make
 from evopolicygym.agents.builtin.rewrite import program_in
+from evopolicygym.agents.kit.policy_form import policy_form
 from evopolicygym.agents.kit.scripted_model.server import Reply, ScriptedModel
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import AgentError, UsageError
@@ -60,7 +61,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert (document["budget"]["spent"], document["outcome"]["score"] > 100) == (24, True)
     assert "mean return" in asked[0]
     assert "its last steps" in asked[0]
-    assert "had no program" in asked[1]
+    assert "had no ```python block" in asked[1]
     assert "break it: it could not be constructed" in asked[2]
     assert GOOD.strip() in asked[3]
     assert "the same program" in asked[4]
@@ -150,3 +151,31 @@ def test_a_form_for_the_transcript(tmp_path: Path) -> None:
     roles = Counter(line["role"] for line in lines)
 
     assert (roles["judge"], roles["user"] >= 1) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        ({"type": "Discrete", "n": 3, "start": 1}, "an int from 1 to 3"),
+        ({"type": "Box", "shape": [2], "dtype": "float32"}, "a numpy array of shape (2,) and type float32"),
+        ({"type": "Tuple", "spaces": [{"type": "Text"}, {"type": "MultiBinary"}]}, "a tuple: a str; a numpy array of"),
+        ({"type": "Dict", "spaces": {"goal": {"type": "Text"}}}, "a dict: 'goal' is a str"),
+    ],
+)
+def test_the_form_of_a_policy(space: dict[str, object], said: str) -> None:
+    """It says what an action of each kind of space is in Python."""
+    form = policy_form({"obs_space": {"type": "Text"}, "action_space": space})
+
+    assert f"return action  # {said}" in form
+    compile(form, "policy.py", "exec")
+
+
+def test_what_a_request_leaves_out(tmp_path: Path) -> None:
+    """A request has what the task is, and not what only an agent with a judge's client can use."""
+    with ScriptedModel() as model:
+        model.replies = [says(GOOD, ""), *[Reply("?")] * 9]
+        run(model, tmp_path, 3)
+        asked = questions(model)
+
+    assert all(title in asked[0] for title in ("## Objective", "## Observation", "## Action", "## Termination"))
+    assert not any(title in asked[0] for title in ("## Budget", "## Policy", "## Rules", "def draw("))

@@ -8,7 +8,7 @@ import pytest
 
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.outside_agent import TurnOver
-from evopolicygym.api.play.serve import HostedRun, host, host_again
+from evopolicygym.api.play.serve import HostedRun, host, resume_hosted
 from evopolicygym.api.read.run import Run
 from evopolicygym.core.errors import AgentError
 from evopolicygym.sandbox.program.standing import Execution, WorkplaceLost
@@ -64,13 +64,13 @@ def test_a_paused_run_goes_on(tmp_path: Path) -> None:
     with pytest.raises(AgentError, match="the harness stopped"):
         run.finish()
     assert run.path is not None
-    again = host_again(run.path, DRIVEN, used)
+    again = resume_hosted(run.path, DRIVEN, used)
     assert isinstance(again, HostedRun)
     left = again.remaining
     policy = again.workplace.execute(["cat", "system/policy.py"], limit_s=PATIENCE_S).stdout
     submit(again, "0-1")
     scored = again.finish()
-    once_more = host_again(run.path, DRIVEN, used)
+    once_more = resume_hosted(run.path, DRIVEN, used)
 
     assert (left, policy) == (2, GOOD.encode())
     assert (scored.score, document(scored)["budget"]["spent"]) == (500.0, 4)

@@ -14,7 +14,7 @@ import pytest
 
 from asking import ask, ask_until, assert_unharmed, refusal, submit
 from evopolicygym.core.task import Limits
-from evopolicygym.records.checkpoints import TAKING
+from evopolicygym.records.checkpoints import PARTIAL_PREFIX
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.rollout import checkpoint
 from fakes import RunMaker
@@ -295,7 +295,7 @@ def test_a_file_that_is_slow_to_read(new_run: RunMaker, monkeypatch: pytest.Monk
 def test_leftovers_of_a_killed_process_are_removed(new_run: RunMaker) -> None:
     """A copy that a kill cut short is gone when the next checkpoint is taken."""
     run = new_run()
-    (run.paths.checkpoints / f"{TAKING}old" / "parts").mkdir(parents=True)
+    (run.paths.checkpoints / f"{PARTIAL_PREFIX}old" / "parts").mkdir(parents=True)
 
     assert submit(run).status_code == 200
     assert [one.name for one in run.paths.checkpoints.iterdir() if one.name.startswith(".")] == []

@@ -60,7 +60,7 @@ class Grows(csv.Exporter):
 class Keeps(csv.Exporter):
     """Leaves its files where it fails."""
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Close the files, and leave them."""
         for writer in self._writers.values():
             writer.close()

@@ -72,7 +72,7 @@ def compare(state: RunState) -> list[Row]:
 
 
 @dataclass(frozen=True, slots=True)
-class Milestone:
+class SubmissionProgress:
     """A submission, and the state of the run after it."""
 
     submission: SubmissionState
@@ -86,17 +86,17 @@ class Milestone:
     """Whether it is better than all before; None if that is not known yet."""
 
 
-def submission_history(state: RunState) -> tuple[Milestone, ...]:
+def submission_history(state: RunState) -> tuple[SubmissionProgress, ...]:
     """Return the state of a run after each of its submissions."""
     validations = [validation_of(state, submission) for submission in state.submissions]
     bests = best_so_far(validation.mean if validation else None for validation in validations)
-    found: list[Milestone] = []
+    found: list[SubmissionProgress] = []
     for submission, validation, best in zip(state.submissions, validations, bests, strict=True):
         is_new: bool | None = best != (found[-1].best if found else None)
         if validation is None and submission.status in {SubmissionStatus.OK, SubmissionStatus.INTERRUPTED}:
             is_new = None
         spent = submission.first_global_episode + len(submission.episodes)
-        found.append(Milestone(submission, spent, validation, best, is_new))
+        found.append(SubmissionProgress(submission, spent, validation, best, is_new))
     return tuple(found)
 
 

@@ -144,8 +144,8 @@ def number(value: float | None, digits: int | None = None, error: float | None =
 
 
 def plus_minus(mean: float | None, error: float | None) -> str:
-    """Return a mean with its standard error; a dash for an unknown one."""
-    return f"{number(mean, error=error)} ± {number(error, error=error)}"
+    """Return a mean, with its standard error if that is known; a dash for an unknown mean."""
+    return number(mean, error=error) + ("" if error is None else f" ± {number(error, error=error)}")
 
 
 def counted(count: int, noun: str) -> str:

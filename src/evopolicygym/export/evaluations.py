@@ -112,7 +112,7 @@ class EvaluationsExporter(BaseExporter):
         """Write all files."""
         return list(filter(None, (self.write(entry, tasks) for entry, tasks in self._entries())))
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Nothing is written before the end."""
 
     def _entries(self) -> Iterator[tuple[AgentEntry, list[TaskEvaluation]]]:

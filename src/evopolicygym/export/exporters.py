@@ -54,7 +54,7 @@ class BaseExporter(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:
         if kind:
-            self.give_up()
+            self.abort()
 
     @abstractmethod
     def add(self, run: RunTables) -> None:
@@ -65,7 +65,7 @@ class BaseExporter(ABC):
         """Complete all files and return them."""
 
     @abstractmethod
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Remove incomplete files."""
 
 
@@ -118,7 +118,7 @@ class TablesExporter(BaseExporter):
             for table, writer in self._writers.items()
         ]
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Remove the files."""
         for writer in self._writers.values():
             writer.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evopolicygym.api.play.serve import HostedRun, host, host_again
+from evopolicygym.api.play.serve import HostedRun, host, resume_hosted
 from evopolicygym.api.read.run import Run
 from evopolicygym.core.agent import INSPECT
 from evopolicygym.core.errors import UsageError
@@ -123,7 +123,7 @@ def sample_run(
         earlier.settle()
     root = _find_earlier_run(settings, spec, identity)
     if root is not None:
-        run = host_again(root, identity.findings, used, settings.workers)
+        run = resume_hosted(root, identity.findings, used, settings.workers)
         if isinstance(run, Run):
             return SampleRun(None, run, resumed=True)
     else:

@@ -170,7 +170,7 @@ class Trials:
             raise
         future.set_result(trial)
 
-    def give_up(self, why: Exception) -> None:
+    def abort(self, why: Exception) -> None:
         """Fail all waiting trials."""
         while self._due:
             self._due.popleft()[1].set_exception(why)

@@ -39,7 +39,7 @@ from evopolicygym.judge.films import FilmReply, make_films, stills_of
 from evopolicygym.judge.request import SubmitRequest, parse_parent
 from evopolicygym.judge.rollouts import Rollouts, RolloutStopped, Trials
 from evopolicygym.records import atomic
-from evopolicygym.records.checkpoints import TAKING
+from evopolicygym.records.checkpoints import PARTIAL_PREFIX
 from evopolicygym.records.feedback import publish
 from evopolicygym.records.paths import EPISODES, episode_name
 from evopolicygym.records.writer import RunWriter
@@ -88,7 +88,7 @@ def forget_checkpoint(writer: RunWriter, checkpoint: str) -> None:
     """Remove a checkpoint that was not charged, unless a submission uses it, so that refusals don't fill the disk."""
     if all(submission.charged.checkpoint != checkpoint for submission in writer.state.submissions):
         place = writer.paths.checkpoint(checkpoint)
-        removed = place.with_name(f"{TAKING}{checkpoint}")  # a partly removed checkpoint must not keep its name
+        removed = place.with_name(f"{PARTIAL_PREFIX}{checkpoint}")  # a partly removed checkpoint must not keep its name
         with suppress(OSError):
             atomic.rename(place, removed)
         shutil.rmtree(removed, ignore_errors=True)
@@ -206,7 +206,7 @@ class JudgeSession:
         A request with a known key returns the submission of that key.
         """
         with self._accepting:
-            request = self._named_apart(request)
+            request = self._scope_key(request)
             if known := self.state.by_key(request.key):
                 return known
             self._require_open()
@@ -231,7 +231,7 @@ class JudgeSession:
                 raise
             return charged
 
-    def _named_apart(self, request: SubmitRequest) -> SubmitRequest:
+    def _scope_key(self, request: SubmitRequest) -> SubmitRequest:
         """Return a request whose key, of independent samples, names no submission of another conversation."""
         if not request.key or self.state.opened.task.memory is Memory.FULL:
             return request
@@ -460,7 +460,7 @@ class JudgeSession:
             self.fail(error)
         finally:
             with self._changed:
-                self.trials.give_up(RecordError("the run was stopped"))
+                self.trials.abort(RecordError("the run was stopped"))
 
     def _notify(self) -> None:
         with self._changed:

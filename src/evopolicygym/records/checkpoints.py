@@ -11,7 +11,7 @@ from evopolicygym.core import regular_file
 
 STARTER = ("runs", "workspace_template", "system")
 """The path of the starter policy in the package."""
-TAKING = ".taking-"
+PARTIAL_PREFIX = ".taking-"
 """The prefix of a checkpoint that is being copied."""
 
 

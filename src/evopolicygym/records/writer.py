@@ -13,7 +13,7 @@ from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, after, fold
 from evopolicygym.records import atomic
-from evopolicygym.records.checkpoints import TAKING
+from evopolicygym.records.checkpoints import PARTIAL_PREFIX
 from evopolicygym.records.feedback import log_sha256, seal
 from evopolicygym.records.group_access import GROUP, close_to_group, open_to_group
 from evopolicygym.records.journal import Journal, normalize_event
@@ -87,7 +87,7 @@ class RunWriter:
     def _remove_leftovers(self) -> None:
         """Remove unfinished files of an earlier process that died."""
         atomic.remove_temp_files(self.paths.document)
-        for unfinished in self.paths.checkpoints.glob(f"{TAKING}*"):
+        for unfinished in self.paths.checkpoints.glob(f"{PARTIAL_PREFIX}*"):
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def listen(self, listener: Listener) -> None:

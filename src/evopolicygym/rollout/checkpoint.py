@@ -26,7 +26,7 @@ from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.submission import Setting
 from evopolicygym.core.task import Limits
 from evopolicygym.records import atomic
-from evopolicygym.records.checkpoints import TAKING, checkpoint_name
+from evopolicygym.records.checkpoints import PARTIAL_PREFIX, checkpoint_name
 
 POLICY_FILE = "policy.py"
 MAX_DEPTH = 16
@@ -99,9 +99,9 @@ def capture(
     if store in _busy_stores:
         _refuse("a file still blocks the thread that reads it for an earlier submission")
     store.mkdir(parents=True, exist_ok=True)
-    for unfinished in store.glob(f"{TAKING}*"):  # left by a process that was killed
+    for unfinished in store.glob(f"{PARTIAL_PREFIX}*"):  # left by a process that was killed
         shutil.rmtree(unfinished, ignore_errors=True)
-    copy = Path(tempfile.mkdtemp(prefix=TAKING, dir=store))
+    copy = Path(tempfile.mkdtemp(prefix=PARTIAL_PREFIX, dir=store))
     try:
         name = _copy_in_time(_Source(system, at), copy, limits, settings)
         copy.chmod(DIRECTORY_MODE)

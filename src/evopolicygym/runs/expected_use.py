@@ -160,8 +160,8 @@ def _why_unknown(use: SuiteUse, option: str) -> str:
             f"tokens: price = {{ input = 1.25, cached_input = 0.125, output = 10 }}."
         )
     return (
-        "no run that was played tells what it needs. Play one run of it first, such as with --environment NAME "
-        "--repeats 1, or leave the limit out."
+        "its use is unknown, as no run of this agent or task was played yet. Play one first, such as with "
+        "--environment NAME --repeats 1, or leave the limit out."
     )
 
 

@@ -22,6 +22,7 @@ from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
 from evopolicygym.agents.kit.neutral_harness.text_actions import blocks_of
+from evopolicygym.agents.kit.policy_form import essentials, policy_form
 from evopolicygym.core.agent import AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 
@@ -112,18 +113,19 @@ def _read_prompt(name: str) -> str:
 def search(context: SearchContext, prompt: str) -> None:
     """Ask for one program after another until the context ends the search."""
     starter = context.evaluator.starter
-    best, result, tries = starter, "it was not played", list[Try]()
-    known = {starter.strip()}
+    form, task = policy_form(context.evaluator.info.env_meta), essentials(context.evaluator.task)
+    best, result, tries = form, "It isn't written yet.", list[Try]()
+    known = {starter.strip(), form.strip()}
     best_mean = float("-inf")
     if "<program>" in prompt:
         evaluation = context.evaluate(starter)
-        best_mean, result = evaluation.mean, _describe(evaluation)
+        best_mean, result = evaluation.mean, f"It isn't written yet. Random play: {_describe(evaluation)}"
     while True:
-        values = {"<starter>": starter, "<program>": best[:MOST_PROGRAM], "<result>": result, "<tries>": _list(tries)}
-        answer = context.ask(_fill(prompt, {"<task>": context.evaluator.task, **values}))
+        values = {"<form>": form, "<program>": best[:MOST_PROGRAM], "<result>": result, "<tries>": _list(tries)}
+        answer = context.ask(_fill(prompt, {"<task>": task, **values}))
         idea, program = _idea(answer), program_in(answer, best)
         if program is None:
-            tries.append(Try(idea, "the answer had no program: a ```python block with the complete file is expected"))
+            tries.append(Try(idea, "the answer had no ```python block with the complete file"))
             continue
         if program.strip() in known:
             tries.append(Try(idea, "the same program as one before; it was not played again"))
@@ -149,7 +151,7 @@ def _list(tries: list[Try]) -> str:
     earlier, shown = tries[:-LAST_TRIES], tries[-LAST_TRIES:]
     if earlier:
         shown = [max(earlier, key=lambda one: one.mean), *shown]
-    return "Tried so far:\n" + "\n".join(one.line for one in shown)
+    return "Tried so far:\n" + "\n".join(dict.fromkeys(one.line for one in shown))  # what is repeated is copied
 
 
 def _fill(prompt: str, values: Mapping[str, str]) -> str:
@@ -181,8 +183,9 @@ def _changed(answer: str, best: str) -> str | None:
 
 
 def _idea(answer: str) -> str:
-    line = next((line for line in answer.splitlines() if line.strip("*# ").lower().startswith("idea")), "")
-    return line.strip("*# ").partition(":")[2].strip(" *")[:MOST_IDEA]
+    lines = (line.strip("*# ") for line in answer.splitlines())
+    ideas = (line.partition(":")[2].strip(" *.") for line in lines if line.lower().startswith("idea"))
+    return next(filter(None, ideas), "")[:MOST_IDEA]
 
 
 def _describe(evaluation: Evaluation) -> str:

@@ -9,10 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from evopolicygym.agents.kit.model_options import SAMPLING, choose_model
+from evopolicygym.agents.kit.model_options import ANSWER_TOKENS, SAMPLING, choose_model
 from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, Answer, Conversation
 from evopolicygym.agents.kit.neutral_harness.text_actions import actions_in, blocks_of, tools_called
+from evopolicygym.agents.kit.policy_form import policy_form
 from evopolicygym.core.agent import AgentConfig, Workspace
 from evopolicygym.model_proxy.server_details import read_server_details
 
@@ -27,6 +28,10 @@ TASK = """\
 The environment: a pole stands on a cart that moves along a track. Each step the policy pushes the cart to the left (0)
 or to the right (1). Observations are the cart's position and velocity, and the pole's angle and angular velocity. Each
 step pays 1; the episode ends when the pole falls, the cart leaves the track, or after 500 steps."""
+
+SPACES: Mapping[str, Any] = {
+    "obs_space": {"type": "Box", "shape": (4,), "dtype": "float32"}, "action_space": {"type": "Discrete", "n": 2}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ def try_model(config: AgentConfig) -> ModelTrial:
     details = read_server_details(upstream, model)
     sampling = {name: config.options[name] for name in SAMPLING if name in config.options}
     if details:
-        sampling["max_tokens"] = MOST_ANSWER
+        sampling.setdefault(ANSWER_TOKENS, MOST_ANSWER)
     from evopolicygym.agents.kit.neutral_harness.model_client import ModelClient
 
     with TemporaryDirectory(prefix="evopolicygym-check-") as place:
@@ -134,9 +139,8 @@ def _timed(client: "ModelClient", config: AgentConfig) -> "_TimedConversation":
         texts = ["prompt.md", *(["prompt_text.md"] if is_text else [])]
         prompt = "".join((kit / "neutral_harness" / name).read_text(encoding="utf-8") for name in texts)
     else:
-        starter = files("evopolicygym").joinpath("runs", "workspace_template", "system", "policy.py")
         prompt = (kit / "rewrite_prompts" / "search.md").read_text(encoding="utf-8")
-        for place, text in (("<task>", TASK), ("<starter>", starter.read_text(encoding="utf-8")), ("<tries>", "")):
+        for place, text in (("<task>", TASK), ("<form>", policy_form(SPACES)), ("<tries>", "")):
             prompt = prompt.replace(place, text)
     conversation.say(f"Trial {secrets.token_hex(4)}.\n\n{prompt}")
     return conversation

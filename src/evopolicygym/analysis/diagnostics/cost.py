@@ -92,7 +92,7 @@ def summary(costs: Sequence[Cost]) -> Mapping[str, Cell]:
     paid = paid if len({cost.price for cost in paid}) == 1 else []
     return {
         "tokens": _cell(mean(cost.tokens for cost in costs), bound),
-        "tokens a submission": _cell(mean(cost.by_submission(cost.tokens) for cost in costs), bound),
+        "tokens per submission": _cell(mean(cost.by_submission(cost.tokens) for cost in costs), bound),
         "money": _cell(mean(cost.money for cost in paid), bound),
         "money a submission": _cell(mean(cost.by_submission(cost.money) for cost in paid), bound),
         "points": mean(cost.points for cost in costs),

@@ -13,7 +13,7 @@ from itertools import pairwise
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
 from evopolicygym.analysis.lineage.lineage import gain
 from evopolicygym.analysis.ranking.known_scale import KnownScores, known_scale
-from evopolicygym.analysis.run_scores import Milestone, Scale, submission_history
+from evopolicygym.analysis.run_scores import Scale, SubmissionProgress, submission_history
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState
@@ -111,7 +111,7 @@ def _largest_jump(points: Sequence[Point], scale: Scale | None) -> tuple[float |
     return max(0.0, rise) / (scale.best - scale.random), spent
 
 
-def _last_gain_at(state: RunState, history: Sequence[Milestone]) -> int | None:
+def _last_gain_at(state: RunState, history: Sequence[SubmissionProgress]) -> int | None:
     """Return the episodes spent at the last submission that was better, beyond noise, than the last such one."""
     best: Sequence[float] | None = None
     at: int | None = None

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from evopolicygym.analysis.lineage.program import PolicyProgram
-from evopolicygym.analysis.run_scores import Milestone, submission_history
+from evopolicygym.analysis.run_scores import SubmissionProgress, submission_history
 from evopolicygym.analysis.source import Bundle, File, bundle_of, changed_paths
 from evopolicygym.core.submission import EditKind
 from evopolicygym.records.reader import RunRecord
@@ -104,7 +104,7 @@ def _submissions(record: RunRecord) -> Iterable[PaperSubmission]:
         before = after
 
 
-def _submission(milestone: Milestone, before: Bundle | None, after: Bundle | None) -> PaperSubmission:
+def _submission(milestone: SubmissionProgress, before: Bundle | None, after: Bundle | None) -> PaperSubmission:
     if before is None or after is None:
         return PaperSubmission(None, None, milestone.is_new_best)
     return PaperSubmission(classify(before, after), len(changed_paths(before, after)), milestone.is_new_best)

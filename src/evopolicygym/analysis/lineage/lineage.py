@@ -33,7 +33,7 @@ import numpy as np
 from evopolicygym.analysis.lineage.edits import COUNTED, Difference, change, difference
 from evopolicygym.analysis.lineage.program import PolicyProgram, checkpoint_program, starter
 from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, t_quantile
-from evopolicygym.analysis.run_scores import Milestone, submission_history
+from evopolicygym.analysis.run_scores import SubmissionProgress, submission_history
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.rollout import FailureReason
@@ -294,7 +294,7 @@ def _program(record: RunRecord, checkpoint: str) -> PolicyProgram | None:
         return None
 
 
-def _edit(run_id: str, milestone: Milestone, family: Family, topologies: dict[str, int]) -> Edit:
+def _edit(run_id: str, milestone: SubmissionProgress, family: Family, topologies: dict[str, int]) -> Edit:
     submission = milestone.submission
     index, charged = submission.index, submission.charged
     parent, own = family.parent(index), family.program(index)
@@ -386,7 +386,7 @@ class Worth:
     """The worth of submissions on the validation cases."""
 
     def __init__(
-        self, state: RunState, programs: Mapping[str, PolicyProgram | None], history: Sequence[Milestone]
+        self, state: RunState, programs: Mapping[str, PolicyProgram | None], history: Sequence[SubmissionProgress]
     ) -> None:
         """Take a run, the programs of its checkpoints, and its submissions."""
         self._state = state

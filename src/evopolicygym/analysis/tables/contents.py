@@ -31,7 +31,7 @@ _TEXT = {
     "task",
     "isolation",
     BETTER,
-    "beyond it",
+    "beyond noise floor",
     "runs in two groups",
     "records",
     EARLY,
@@ -52,7 +52,7 @@ def standings_tables(board: Leaderboard) -> list[Table]:
     took = {"agent_kind", "model", "effort", "tokens", "cost_usd", "hours", "isolation", "fingerprint", "program"}
     identifying = {"place", "entry"}
     tables = [_select_columns(whole, whole.title, lambda key: key not in parts | took)]
-    for title, keys in (("Rank score by family, normalised score by kind", parts), ("What it took, a repeat", took)):
+    for title, keys in (("Rank score by family, normalised score by kind", parts), ("Cost per run", took)):
         table = _select_columns(whole, title, lambda key, keys=keys: key in keys | identifying)  # type: ignore[misc]
         if any(column.key in keys for column in table.columns):
             tables.append(table)
@@ -172,9 +172,9 @@ def pairing_table(pair: Pairing) -> Table:
         _column("task"), _column("first", "A"), _column("second", "B"), _column("difference", "A - B"),
         _column("covers", "interval covers"), _column("normalised", "normalised"),
         _column("improvement", "P(A > B)"), _column("noise_floor", "noise floor"),
-        _column("beyond_noise", "beyond it"), _column("p_holm", "p (Holm)"),
-        _column("cases"), _column("case", "most on case"), _column("case_difference", "by"),
-        _column("told_apart", BETTER),
+        _column("beyond_noise", "beyond noise floor"), _column("p_holm", "p (Holm)"),
+        _column("cases"), _column("case_difference", "largest case difference"), _column("case", "on case"),
+        _column("significant", BETTER),
     ]  # fmt: skip
     rows: list[tuple[Cell, ...]] = [
         (
@@ -184,8 +184,8 @@ def pairing_table(pair: Pairing) -> Table:
             Number(task.improvement, 2, interval=task.improvement_interval),
             *_beside_noise(task.noise),
             None if task.p_holm is None else Number(max(task.p_holm, SMALLEST_SHOWN), 4),
-            "paired" if task.paired else "not paired", task.most.case if task.most else None,
-            Number(task.most.difference, None) if task.most else None,
+            "paired" if task.paired else "not paired", Number(task.most.difference, None) if task.most else None,
+            task.most.case if task.most else None,
             None if task.verdict is None else _VERDICTS[task.verdict],
         )
         for task in pair.tasks
@@ -201,7 +201,7 @@ def overall_table(pair: Pairing) -> Table:
     ]
     if pair.noise:
         floor, beyond = _beside_noise(pair.noise)
-        rows += [("its noise floor", floor, None), ("beyond it", beyond, None)]
+        rows += [("its noise floor", floor, None), ("beyond noise floor", beyond, None)]
     if pair.joint.p is not None:
         rows.append(("p over all tasks", Number(max(pair.joint.p, SMALLEST_SHOWN), 4), None))
     if pair.verdict:

@@ -355,7 +355,7 @@ def host(
     return HostedRun(HostedAgent(findings, used), _begun(asked))
 
 
-def host_again(root: Path, findings: Mapping[str, str], used: Used, workers: int | None = None) -> "HostedRun | Run":
+def resume_hosted(root: Path, findings: Mapping[str, str], used: Used, workers: int | None = None) -> "HostedRun | Run":
     """Resume such a run, with what is left of its budget; a finished one is returned as it is, and a closed one scored.
 
     Raises what ``resume`` raises.

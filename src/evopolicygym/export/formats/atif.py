@@ -54,7 +54,7 @@ class Exporter(BaseExporter):
         """Return the files, which are complete already."""
         return self._written
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Remove incomplete files."""
         for part in self.directory.glob(f"*{SUFFIX}.part"):
             part.unlink()

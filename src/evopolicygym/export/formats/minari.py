@@ -84,7 +84,7 @@ class Exporter(BaseExporter):
         sets = self._sets.values()
         return [WrittenFile(item.name, item.root, item.n_steps, _n_bytes(item.root)) for item in sets]
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Remove all data sets, and namespaces that have no other."""
         for data_set in self._sets.values():
             replace_directory(data_set.root)

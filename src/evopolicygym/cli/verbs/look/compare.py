@@ -8,7 +8,7 @@ from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems, print_table, print_tables, resolve_format
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.text import number
+from evopolicygym.core.text import counted, number
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.ranking.leaderboard import Score
@@ -65,7 +65,7 @@ def compare(
     print_table(out(), comparison.tables[0])
     if pair.better_on:
         first_better, second_better = pair.better_on
-        out().print(f"A is better on {first_better} tasks, B on {second_better}, by p (Holm).")
+        out().print(f"A is better on {counted(first_better, 'task')}, B on {second_better}, by p (Holm).")
     if pair.joint.p is not None:
         shown = {"first": "A", "second": "B", "neither": "no"}[pair.verdict or "neither"]
         out().print(f"better over all tasks             {shown} (p = {number(pair.joint.p, 4)})", markup=False)
@@ -73,7 +73,7 @@ def compare(
     covers = f" (over {pair.covers})" if pair.covers else ""
     out().print(f"mean normalised difference        {_format_score(pair.normalised)}{covers}", markup=False)
     if pair.noise:
-        beyond = "beyond it" if pair.noise.is_beyond else "not beyond it"
+        beyond = "beyond noise floor" if pair.noise.is_beyond else "within noise floor"
         out().print(f"its noise floor                   {number(pair.noise.floor, 3)} ({beyond})", markup=False)
 
 
