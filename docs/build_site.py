@@ -115,12 +115,9 @@ def without_fences(text: str) -> str:
 def places() -> dict[Path, str]:
     """Return the files of the repository that the site has, each with its place in it."""
     pages = {file: file.relative_to(DOCS).as_posix() for file in sorted(DOCS.rglob("*.md"))}
-    files = {
-        file: file.relative_to(DOCS).as_posix()
-        for folder in sorted({DOCS / "assets", *DOCS.rglob("pictures")})
-        for file in sorted(folder.rglob("*"))
-        if file.is_file()
-    }
+    folders = sorted({DOCS / "assets", *DOCS.rglob("pictures")})
+    shown = [*sorted(DOCS.rglob("*.json")), *(file for folder in folders for file in sorted(folder.rglob("*")))]
+    files = {file: file.relative_to(DOCS).as_posix() for file in shown if file.is_file()}
     scripts = {file: f"examples/{file.stem}.md" for file in sorted((ROOT / "examples").glob("[0-9]*.py"))}
     return {**pages, **files, **{ROOT / file: place for file, place in ELSEWHERE.items()}, **scripts}
 

@@ -34,7 +34,7 @@ OWN_PARTS = (
 )
 """Uses of the packages that ``evopolicygym new`` writes on the pages before."""
 RULES = (
-    Rule("git clone … && cd evopolicygym", "the address is the reader's; CI clones", run=False),
+    Rule("git clone ADDRESS *", "who publishes fills in the address; CI clones", run=False),
     Rule("make run", "installs, and then runs the command of docs/use/viewer.md; CI does so", run=False),
     Rule("make install", "installs; CI does so", run=False),
     Rule("make test", "runs these very tests; CI does so", run=False),
