@@ -166,7 +166,7 @@ def test_the_form_of_a_policy(space: dict[str, object], said: str) -> None:
     """It says what an action of each kind of space is in Python."""
     form = policy_form({"obs_space": {"type": "Text"}, "action_space": space})
 
-    assert f"return action  # {said}" in form
+    assert f"Return the action: {said}" in form
     compile(form, "policy.py", "exec")
 
 

@@ -16,9 +16,10 @@ from planned_records import lay, opened
 from suites import suite
 
 LEVELS = {"budget": [2, 6], "films": [0, 3]}
+SKILL = str(Path(__file__).parents[2] / "skills" / "evopolicygym")
 EVERY = {
     "budget": [2, 6], "films": [0, 3], "policy_packages": [[], ["numba"]],
-    "text": ["full", "terse"], "memory": ["full", "none"],
+    "text": ["full", "terse"], "memory": ["full", "none"], "skill": ["", SKILL],
     "interface": ["standard", "permuted", "anonymous"],
     "feedback": ["full", "traces", "returns"], "finish": [False, True],
     "min_episodes": [1, 2], "max_episodes": [2, 3], "max_submissions": [1, 2], "train_cases": [8, 16],

@@ -22,7 +22,7 @@ from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
 from evopolicygym.agents.kit.neutral_harness.text_actions import blocks_of
-from evopolicygym.agents.kit.policy_form import essentials, policy_form
+from evopolicygym.agents.kit.policy_form import IDEA, essentials, policy_form, rule_of
 from evopolicygym.core.agent import AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 
@@ -114,6 +114,8 @@ def search(context: SearchContext, prompt: str) -> None:
     """Ask for one program after another until the context ends the search."""
     starter = context.evaluator.starter
     form, task = policy_form(context.evaluator.info.env_meta), essentials(context.evaluator.task)
+    packages = (entry.partition("==")[0] for entry in context.evaluator.info.allowed_imports)
+    imports = " and ".join(["the standard library", *packages])
     best, result, tries = form, "It isn't written yet.", list[Try]()
     known = {starter.strip(), form.strip()}
     best_mean = float("-inf")
@@ -122,8 +124,9 @@ def search(context: SearchContext, prompt: str) -> None:
         best_mean, result = evaluation.mean, f"It isn't written yet. Random play: {_describe(evaluation)}"
     while True:
         values = {"<form>": form, "<program>": best[:MOST_PROGRAM], "<result>": result, "<tries>": _list(tries)}
-        answer = context.ask(_fill(prompt, {"<task>": task, **values}))
-        idea, program = _idea(answer), program_in(answer, best)
+        answer = context.ask(_fill(prompt, {"<task>": task, "<imports>": imports, **values}))
+        program = program_in(answer, best)
+        idea = _idea(answer) or rule_of(program or "")[:MOST_IDEA]
         if program is None:
             tries.append(Try(idea, "the answer had no ```python block with the complete file"))
             continue
@@ -185,7 +188,7 @@ def _changed(answer: str, best: str) -> str | None:
 def _idea(answer: str) -> str:
     lines = (line.strip("*# ") for line in answer.splitlines())
     ideas = (line.partition(":")[2].strip(" *.") for line in lines if line.lower().startswith("idea"))
-    return next(filter(None, ideas), "")[:MOST_IDEA]
+    return next((idea for idea in ideas if idea and idea != IDEA), "")[:MOST_IDEA]
 
 
 def _describe(evaluation: Evaluation) -> str:

@@ -1,26 +1,27 @@
 """What a model needs to know to write a policy file: the task's own sections, and the form of the file."""
 
+import ast
 from collections.abc import Mapping
 from typing import Any
 
 LEFT_OUT = ("Budget", "Films", "Policy", "Rules")
 """Sections of a task's text that one who only writes the file doesn't need."""
+IDEA = "(the rule in one sentence)"
 FORM = '''\
-# Idea: ...
 import numpy as np
 
 
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
-        """Called at the start of each episode; both spaces are plain dicts."""
+        """Called at the start of each episode."""
 
     def reset(self, episode_index):
         """Called once after that: set here what `act` remembers from step to step."""
 
     def act(self, obs):
-        """Return the action for an observation, which is {observation}."""
-        ...  # your rule
-        return action  # {action}
+        """Return the action: {action}. `obs` is {observation}."""
+        # Idea: {idea}
+        ...
 '''
 
 
@@ -33,7 +34,19 @@ def essentials(task: str) -> str:
 def policy_form(env_meta: Mapping[str, Any]) -> str:
     """Return the file that a policy is, with dots where its rule goes; ``env_meta`` has the schemas of both spaces."""
     observation, action = (_describe(env_meta[name]) for name in ("obs_space", "action_space"))
-    return FORM.format(observation=observation, action=action)
+    return FORM.format(observation=observation, action=action, idea=IDEA)
+
+
+def rule_of(program: str) -> str:
+    """Return the statements of a policy's ``act`` in one line; empty if they can't be read."""
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "act")
+    body = next((node.body for node in functions), [])
+    statements = (ast.unparse(node) for node in body if not isinstance(node, ast.Expr))
+    return " ".join(" ".join(statements).split())
 
 
 def _describe(space: Mapping[str, Any]) -> str:
