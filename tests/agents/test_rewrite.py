@@ -67,6 +67,9 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert "the same program" in asked[4]
     assert "tools" not in model.asked[0].body
     assert ended.findings["prompt"].startswith("improve ")
+    assert ended.findings["answers"].startswith(
+        "1 played, 8 without a file, 1 with a file that was known, 1 with a file"
+    )
 
 
 def test_a_first_request_that_exceeds_the_context(tmp_path: Path) -> None:

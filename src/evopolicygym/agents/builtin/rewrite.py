@@ -8,8 +8,10 @@ prompt is a file: one of ``kit/rewrite_prompts/``, or one's own with the same pl
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -40,6 +42,15 @@ SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 OPTIONS = ("prompt", "episodes", CACHE, *SAMPLING)
 
 
+class AnswerKind(StrEnum):
+    """What an answer came to."""
+
+    PLAYED = "played"
+    NO_FILE = "without a file"
+    KNOWN = "with a file that was known"
+    BROKEN = "with a file that could not be constructed"
+
+
 @dataclass(slots=True)
 class Try:
     """A program that a model proposed."""
@@ -62,12 +73,16 @@ class RewriteAgent(ModelSearchAgent):
     prompt: str = ""
     """The template."""
     prompt_name: str = ""
+    answers: Counter["AnswerKind"] = field(default_factory=Counter)
+    """What the model's answers came to."""
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent or ``stop`` is set; the findings name the prompt by its digest."""
         turn = ModelSearchAgent.play(self, workspace, endpoint, stop)
         digest = sha256(self.prompt.encode()).hexdigest()
-        return replace(turn, findings={**turn.findings, "prompt": f"{self.prompt_name} {digest}"})
+        counts = ", ".join(f"{self.answers[kind]} {kind}" for kind in AnswerKind if self.answers[kind])
+        told = {"prompt": f"{self.prompt_name} {digest}", "answers": counts or "none"}
+        return replace(turn, findings={**turn.findings, **told})
 
 
 def make(config: AgentConfig) -> RewriteAgent:
@@ -79,8 +94,10 @@ def make(config: AgentConfig) -> RewriteAgent:
     name = str(config.options.get("prompt", PROMPTS[0]))
     prompt = _read_prompt(name)
 
+    answers = Counter[AnswerKind]()
+
     def library(context: SearchContext) -> None:
-        search(context, prompt)
+        search(context, prompt, answers)
 
     title = name if name in PROMPTS else Path(name).name
     return RewriteAgent(
@@ -92,6 +109,7 @@ def make(config: AgentConfig) -> RewriteAgent:
         "evopolicygym",
         prompt=prompt,
         prompt_name=title,
+        answers=answers,
     )
 
 
@@ -110,8 +128,8 @@ def _read_prompt(name: str) -> str:
     return text
 
 
-def search(context: SearchContext, prompt: str) -> None:
-    """Ask for one program after another until the context ends the search."""
+def search(context: SearchContext, prompt: str, answers: Counter[AnswerKind]) -> None:
+    """Ask for one program after another until the context ends the search; count what the answers come to."""
     starter = context.evaluator.starter
     form, task = policy_form(context.evaluator.info.env_meta), essentials(context.evaluator.task)
     packages = (entry.partition("==")[0] for entry in context.evaluator.info.allowed_imports)
@@ -128,15 +146,19 @@ def search(context: SearchContext, prompt: str) -> None:
         program = program_in(answer, best)
         idea = _idea(answer) or rule_of(program or "")[:MOST_IDEA]
         if program is None:
+            answers[AnswerKind.NO_FILE] += 1
             tries.append(Try(idea, "the answer had no ```python block with the complete file"))
             continue
         if program.strip() in known:
+            answers[AnswerKind.KNOWN] += 1
             tries.append(Try(idea, "the same program as one before; it was not played again"))
             continue
         known.add(program.strip())
         if error := context.evaluator.check(program):
+            answers[AnswerKind.BROKEN] += 1
             tries.append(Try(idea, f"it could not be constructed, and was not played: {_last_line(error)}"))
             continue
+        answers[AnswerKind.PLAYED] += 1
         evaluation = context.evaluate(program)
         outcome = f"mean return {evaluation.mean:g}" if evaluation.returns else "it could not be played"
         if evaluation.errors:
