@@ -23,6 +23,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rows import RunRow
 from evopolicygym.records.run_document import read_summary
+from evopolicygym.records.skill import describe_skill
 from evopolicygym.runs.config import resolve_run_config
 from fakes import FakeExecutor, opening
 from made_up import load_result
@@ -39,6 +40,7 @@ CHOSEN: dict[str, Any] = {
     "world": str(Path(__file__).parents[1] / "support" / "worlds" / "late.toml"),
     "feedback": "returns",
     "memory": "none",
+    "skill": str(Path(__file__).parents[2] / "skills" / "evopolicygym"),
     "finish": True,
     "min_episodes": 2,
     "max_episodes": 3,
@@ -55,6 +57,7 @@ SHOWN: dict[str, tuple[set[str], bool]] = {
     "world": (set(), True),
     "feedback": ({"feedback_profile"}, False),
     "memory": ({"max_submissions", "state.remaining_submissions"}, True),
+    "skill": (set(), False),
     "finish": ({"finish_allowed"}, True),
     "min_episodes": ({"min_episodes_per_submit"}, True),
     "max_episodes": ({"max_episodes_per_submit"}, True),
@@ -93,7 +96,9 @@ def toml(knob: Option) -> str:
 
 
 def expected(knob: Option) -> object:
-    """Return a knob's chosen value as a record has it; of a world, its name."""
+    """Return a knob's chosen value as a record has it; of a world, its name, of a skill, its digest too."""
+    if knob.name == "skill":
+        return describe_skill(Path(CHOSEN["skill"]))
     value = "late" if knob.name == "world" else CHOSEN[knob.name]
     return format_setting(Limits(**value)) if isinstance(value, dict) else format_setting(value)
 
