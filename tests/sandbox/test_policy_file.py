@@ -55,6 +55,37 @@ def test_other_modules_import_the_same_one(yard: Playground) -> None:
     assert line.endswith("/policy.py")
 
 
+@pytest.mark.parametrize("name", ["statistics.py", "heapq/__init__.py"])
+def test_its_own_modules_come_before_preloaded_ones(yard: Playground, name: str) -> None:
+    """A module of the checkpoint is imported even if the zygote loaded the standard library's of that name before."""
+    module = name.removesuffix(".py").partition("/")[0]
+    text = policy(
+        top=f"import {module}, pathlib\nprint({module}.OWN, 'copy' in {module}.__dict__, pathlib.Path('a') / 'b')"
+    )
+
+    assert printed(yard, text, **{name: "OWN = 'own'"}) == ["own False a/b"]
+
+
+def test_common_modules_are_loaded_before_it(yard: Playground) -> None:
+    """What policies commonly import is in memory when the policy's first line runs."""
+    names = (
+        "collections",
+        "dataclasses",
+        "heapq",
+        "itertools",
+        "json",
+        "math",
+        "pathlib",
+        "random",
+        "statistics",
+        "typing",
+    )
+
+    assert printed(yard, policy(top=f"import sys\nprint([name for name in {names} if name not in sys.modules])")) == [
+        "[]"
+    ]
+
+
 def test_a_traceback_names_its_line(yard: Playground) -> None:
     """An error while it is imported is reported with the file's line, and without those of the import system."""
     error = yard.load("x = 1\nraise ValueError('wrong turn')\n", helper="")
