@@ -203,9 +203,9 @@ def test_tuned_policy_reads_and_plays_every_space(space: Space) -> None:
     """The tuner's policy makes good actions of any space from observations of any space, whatever the weights."""
     names = module("agents", "kit", "tuner_policy", "policy.py")
     schema = to_schema(space)
-    seen = names["flatten"](schema, sample(space, np.random.default_rng(0)))
+    seen = names["flattener"](schema)(sample(space, np.random.default_rng(0)))
     scores = np.full(names["count_scores"](schema), 0.7).tolist()
-    action = names["read_action"](schema, scores)
+    action = names["action_reader"](schema)(scores)
     _, clipped = action_reader(space)(action)
 
     assert (seen.ndim, scores, clipped) == (1, [], False)

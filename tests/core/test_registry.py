@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
@@ -51,7 +51,7 @@ def test_a_name_from_outside() -> None:
 def test_entry_points_add_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another distribution's entry point is a name like any other."""
     point = EntryPoint("root", "math:sqrt", "evopolicygym.nothing")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])  # noqa: ARG005 - the library's word
+    monkeypatch.setattr(registry, "_entry_points", lambda _: EntryPoints([point]))
 
     assert "root" in ROOM.names()
     assert ROOM.load("root")(9.0) == 3.0
@@ -60,7 +60,7 @@ def test_entry_points_add_names(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_entry_point_that_is_broken_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken entry point is the other distribution's fault, told in a sentence."""
     point = EntryPoint("root", "no_such_module:x", "evopolicygym.nothing")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])  # noqa: ARG005 - as above
+    monkeypatch.setattr(registry, "_entry_points", lambda _: EntryPoints([point]))
 
     with pytest.raises(UsageError, match="no_such_module"):
         ROOM.load("root")

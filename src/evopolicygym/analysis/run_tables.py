@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evopolicygym.analysis.lineage.edit_rows import edit_rows
 from evopolicygym.core.errors import MissingPackage, RecordError, UnknownName, UsageError
 from evopolicygym.records.checked import CheckedRun, open_usable_runs
 from evopolicygym.records.reader import Problem, RunRecord, read_run
@@ -53,6 +52,8 @@ class RunTables:
 
     def edits(self) -> Iterator[EditRow]:
         """Yield the edits of all submissions; their files are read lazily."""
+        from evopolicygym.analysis.lineage.edit_rows import edit_rows  # imported late: it parses programs
+
         return edit_rows(self.record)
 
     def steps(self) -> Iterator[StepRow]:

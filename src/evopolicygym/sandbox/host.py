@@ -105,8 +105,7 @@ def library(distributions: Iterable[str], described: Collection[str] = ()) -> Po
             continue
         versions.append(f"{distribution.metadata['Name']}=={distribution.version}")
         excluded = (".pth",) if name in described else (".pth", METADATA)
-        for file in distribution.files or ():
-            top = file.parts[0]
+        for top in dict.fromkeys(file.parts[0] for file in distribution.files or ()):
             if top not in {"..", "__pycache__"} and not top.endswith(excluded):
                 paths.setdefault(top, Path(str(distribution.locate_file(top))))
     return PolicyLibrary(paths, tuple(versions), this_python())

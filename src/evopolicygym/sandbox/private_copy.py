@@ -138,7 +138,12 @@ def _below(inside: str, source: str) -> Iterator[_Entry]:
 
 def _copy(copy: Path, entries: list[_Entry]) -> None:
     """Copy entries with their times, by which Python accepts their bytecode; every user can read the copy."""
-    times = dict.fromkeys((str(parent) for inside, _, _ in entries for parent in Path(inside).parents), 0)
+    times = dict[str, int]()
+    for inside, _, _ in entries:
+        parent = os.path.dirname(inside)  # noqa: PTH120
+        while parent not in times:
+            times[parent] = 0
+            parent = os.path.dirname(parent)  # noqa: PTH120
     times |= {inside: status.st_mtime_ns for inside, _, status in entries if stat.S_ISDIR(status.st_mode)}
     for directory in sorted(times):
         os.makedirs(f"{copy}{directory}", exist_ok=True)  # noqa: PTH103

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib.machinery import PathFinder
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.registry import entry_points_of
 from evopolicygym.core.task import Anchor, EnvironmentSpec, Success, SuccessRule, TaskKind, TaskText, TerseTexts
 from evopolicygym.core.world import World, decode_world, name_world
 
@@ -257,16 +258,6 @@ def success_of(success: Success | None) -> str:
         return ""
     rule = SuccessRule.INFO if success.rule is SuccessRule.INFO_WITHOUT_CRASH else success.rule
     return " ".join(filter(None, (rule.value, success.key)))
-
-
-def entry_points_of(group: str) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name, without loading them."""
-    return _cached_entry_points(group, tuple(sys.path))
-
-
-@cache
-def _cached_entry_points(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001 - part of the cache key
-    return {point.name: point for point in entry_points(group=group)}
 
 
 def file_of(point: EntryPoint, kind: str) -> Traversable:

@@ -38,11 +38,11 @@ from evopolicygym.core.pack import (
     distribution_name,
     task_name,
 )
+from evopolicygym.core.registry import entry_points_of
 from evopolicygym.core.task import EnvironmentSpec, Success, TaskKind
 from evopolicygym.core.world import World, name_world
 from evopolicygym.specs.catalog import (
     SUFFIX,
-    entry_points_of,
     file_of,
     shipped_fingerprints,
     spec_sha256,

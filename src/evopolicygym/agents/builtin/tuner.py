@@ -4,7 +4,11 @@
 """
 
 from collections.abc import Sequence
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from itertools import cycle, islice
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +23,7 @@ class Cma:
     """CMA-ES, given ranks instead of scores."""
 
     def __init__(self, size: int, population: int, seed: int) -> None:
-        import cmaes  # slow to import
-
-        self._strategy = cmaes.CMA(np.zeros(size), STEP, population_size=population, seed=seed)
+        self._strategy = _cma()(np.zeros(size), STEP, population_size=population, seed=seed)
         self._population = population
 
     @property
@@ -44,6 +46,20 @@ def make(config: AgentConfig) -> Agent:
     """Return the agent."""
     refuse_choices(config)
     return LinearSearchAgent("tuner", Cma)
+
+
+@cache
+def _cma() -> Any:  # noqa: ANN401 - of a package without types
+    """Return the class ``CMA`` from its module alone: the package cmaes imports scipy.stats, for most of a second."""
+    package = find_spec("cmaes")
+    spec = PathFinder.find_spec("cmaes._cma", package.submodule_search_locations) if package else None
+    if spec is None or spec.loader is None:
+        import cmaes
+
+        return cmaes.CMA
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.CMA
 
 
 def _informative(ranked: Sequence[int], scores: Sequence[float], population: int) -> list[int]:

@@ -1,36 +1,29 @@
-"""``evopolicygym.run``, ``resume`` and ``enter``: playing a run and watching it."""
+"""``evopolicygym.run`` and ``resume``: playing a run and watching it."""
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from threading import Event as Flag
-from typing import Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 from rich.console import Console
 
 from evopolicygym.agents.base import forward_warnings
-from evopolicygym.agents.builtin.shell import COMMAND
-from evopolicygym.agents.builtin.shell import make as make_shell
-from evopolicygym.agents.kit.outside_agent import Announce, OpenAccess, OutsideAgent, find_judge
-from evopolicygym.agents.kit.program import attach_terminal, refuse_no_terminal, run_workplace
 from evopolicygym.agents.kit.session import FUNCTION_AGENT as FUNCTION
 from evopolicygym.agents.kit.session import AgentFunction, FunctionAgent
 from evopolicygym.api.play.progress import LOG, RunView, log_event, log_opened
 from evopolicygym.api.read.run import Run
-from evopolicygym.checks.environment import check as check_environment
-from evopolicygym.core.agent import INSPECT, OUTSIDE, SHELL, Agent, AgentConfig
+from evopolicygym.core.agent import INSPECT, OUTSIDE, Agent
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import Event
 from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.run import RunState
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import shell_word
 from evopolicygym.environments.pickled import Maker
-from evopolicygym.records.atomic import is_locked
 from evopolicygym.records.experiment import revealed
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_run, read_run
@@ -39,10 +32,11 @@ from evopolicygym.runs import run as runs_module
 from evopolicygym.runs.config import resolve_run_config
 from evopolicygym.runs.disk_forecast import disk_note
 from evopolicygym.runs.preflight import cap_workers, missing_price_warning
-from evopolicygym.runs.turns import workspace_of
-from evopolicygym.runs.workspace import workspace_directory
 from evopolicygym.tracking.sink import attach_tracker
 from evopolicygym.tracking.tracker import refuse_unknown_tracker
+
+if TYPE_CHECKING:
+    from evopolicygym.agents.kit.outside_agent import Announce, OutsideAgent
 
 OnOpen = Callable[[RunPaths, RunState], None]
 """Called once a run has a record: with where it lies, and its state."""
@@ -131,7 +125,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     trust: bool = False,
     allow_changed_program: bool = False,
     track: str = "",
-    announce: Announce = lambda _address, _workspace: None,
+    announce: "Announce" = lambda _address, _workspace: None,
     progress: Progress = None,
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
@@ -188,11 +182,14 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     return _report_agent_error(played, made, on_agent_error, on_warning)
 
 
-def _outside_agent(root: Path, announce: Announce) -> OutsideAgent | None:
+def _outside_agent(root: Path, announce: "Announce") -> "OutsideAgent | None":
     """Return the agent of a run whose agent is outside; None for another run."""
     refuse_release(root)
-    is_outside = read_run(root).state.opened.agent.name == OUTSIDE
-    return OutsideAgent(OpenAccess(), announce) if is_outside else None
+    if read_run(root).state.opened.agent.name != OUTSIDE:
+        return None
+    from evopolicygym.agents.kit.outside_agent import OpenAccess, OutsideAgent  # imported late: few runs need it
+
+    return OutsideAgent(OpenAccess(), announce)
 
 
 def watched(
@@ -276,6 +273,8 @@ def _report_agent_error(run: Run, agent: Agent | None, on_agent_error: OnAgentEr
 def spec_notes(task: object, spec: EnvironmentSpec) -> Iterator[str]:
     """Yield what one random episode shows to be wrong with a TOML file of the user's own; nothing of other tasks."""
     if str(task).endswith(".toml"):
+        from evopolicygym.checks.environment import check as check_environment  # imported late: few runs need it
+
         more = f"For more: evopolicygym check environment {shell_word(str(task))}"
         for finding in check_environment(spec, quick=True):
             if not finding.ok and finding.name != "plays":  # what can't be played is an error of the run
@@ -284,69 +283,3 @@ def spec_notes(task: object, spec: EnvironmentSpec) -> Iterator[str]:
 
 def _log_workers(workers: int | None, executor: str) -> None:
     LOG.info("workers %s, executor %s", "one for each core" if workers is None else workers, executor)
-
-
-def enter(
-    run: str | Path = "latest",
-    *,
-    runs: str | Path = DEFAULT_RUNS,
-    workers: int | None = None,
-    trust: bool = False,
-    progress: Progress = None,
-    on_open: OnOpen | None = None,
-    on_event: OnEvent | None = None,
-    on_warning: OnWarning = warnings.warn,
-) -> Run:
-    """Open a shell in a run's workplace and return the run once the shell is left.
-
-    A run that another process serves is entered while that process plays it; any other is resumed, with the shell as
-    its agent.
-
-    Args:
-        run: The run's directory, its id or the beginning of it, or ``"latest"``.
-        runs: Where runs are looked for by id.
-        workers: How many episodes play at once, where nobody else plays the run; None for one each core.
-        trust: Whether to continue a run that was not begun here.
-        progress: As for ``run``.
-        on_open: As for ``run``.
-        on_event: As for ``run``.
-        on_warning: As for ``run``.
-
-    Raises:
-        UsageError: There is no such run, it is over, its agent is a program or function, or nobody is at a terminal.
-        AgentError: The shell was left before the run was over, which this process played; ``enter`` continues it.
-        SandboxError: The isolation keeps no program in.
-    """
-    root = find_run(Path(run), Path(runs)).resolve()
-    refuse_release(root)
-    refuse_no_terminal("A shell")
-    state = read_run(root).state
-    agent = state.opened.agent
-    if state.stage is not Stage.OPEN:
-        raise UsageError(
-            f"The run {root} takes no more submissions; evopolicygym show {shell_word(root)} shows what came of it."
-        )
-    if agent.name not in {OUTSIDE, SHELL}:
-        raise UsageError(
-            f"The run's agent is {agent.entry}, which works in its workplace alone; a run that evopolicygym serve or "
-            f"run --agent shell began can be entered."
-        )
-    if is_locked(RunPaths(root).lock):
-        return _enter_beside(root, state)
-    most = cap_workers(workers, LOCAL, on_warning)
-
-    def playing(opened: OnOpen, event: OnEvent) -> RunState:
-        return runs_module.resume(root, most, opened, event, trusted=trust, agent=make_shell(AgentConfig(SHELL)))
-
-    return watched(playing, progress, on_open, on_event, on_warning)
-
-
-def _enter_beside(root: Path, state: RunState) -> Run:
-    """Open a shell in the workplace of a run that another process serves."""
-    paths = RunPaths(root)
-    directory = workspace_directory(paths)
-    if (judge := find_judge(paths.addresses)) is None:
-        raise UsageError(f"The run {root} is being played by another process, and no judge answers for it.")
-    with run_workplace(workspace_of(state.opened, paths, directory), judge) as workplace:
-        attach_terminal(workplace, COMMAND, Flag())
-    return Run(root)

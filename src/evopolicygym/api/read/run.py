@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evopolicygym.analysis.run_tables import RunTables, data_frame, tables_of
-from evopolicygym.api.read.submission import Submission
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number, plus_minus
 from evopolicygym.records.checked import look_at_run
@@ -19,6 +18,8 @@ from evopolicygym.records.run_document import held_out_returns, summary_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from evopolicygym.api.read.submission import Submission
 
 FIGURE = "learning_curve"
 """The figure of a run in a notebook."""
@@ -118,8 +119,10 @@ class Run:
         return asdict(self._run.row)
 
     @cached_property
-    def submissions(self) -> list[Submission]:
+    def submissions(self) -> "list[Submission]":
         """A row for each submission; a column is an attribute and a key: ``row.status``, ``row["status"]``."""
+        from evopolicygym.api.read.submission import Submission  # imported late: it reads programs
+
         return [Submission(row, self._run.record) for row in self._run.submissions]
 
     @property

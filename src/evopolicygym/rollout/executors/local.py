@@ -157,14 +157,19 @@ class LocalExecutor:
     ) -> Iterator[tuple[EpisodeJob, Episode]]:
         """Play every job, yielding each as it ends; see ``core.rollout.Executor``."""
         waiting, attempts = deque(jobs), dict.fromkeys((job.position for job in jobs), 1)
+
+        def start_next(seat: WorkerSeat) -> None:
+            """Have a seat play the next job, if there is one and the seat is ready and idle."""
+            if waiting and seat.job is None and self._is_ready(seat):
+                seat.job = waiting.popleft()
+                with suppress(OSError):  # it ended while it was idle, which counts as its reply
+                    without_policy = attempts[seat.job.position] > ATTEMPTS
+                    seat.connection.send(Play(checkpoint, context, seat.job, without_policy=without_policy))
+
         try:
             while waiting or self._busy_seats():
                 for seat in self._seats:
-                    if waiting and seat.job is None and self._is_ready(seat):
-                        seat.job = waiting.popleft()
-                        with suppress(OSError):  # it ended while it was idle, which counts as its reply
-                            without_policy = attempts[seat.job.position] > ATTEMPTS
-                            seat.connection.send(Play(checkpoint, context, seat.job, without_policy=without_policy))
+                    start_next(seat)
                 for seat in self._wait_for_replies():
                     job, reply = seat.job, self._receive_reply(seat)
                     if job is None:
@@ -172,6 +177,7 @@ class LocalExecutor:
                     seat.job = None
                     if isinstance(reply, Episode):
                         self._replace_grown(seat)
+                        start_next(seat)  # it plays while the caller records this episode
                         yield job, reply
                         continue
                     self._count(attempts, job, reply)

@@ -20,6 +20,8 @@ from . import layout, lockdown
 
 QUESTIONS, ANSWERS = 3, 4
 """The descriptors of the two pipes. 0, 1 and 2 are null, stdout and stderr; there are no others."""
+replaceable_modules: frozenset[str] = frozenset()
+"""Names of modules that the zygote loaded for policies alone; a checkpoint's files of such a name come first."""
 
 
 class PolicyMissing(Exception):
@@ -74,8 +76,17 @@ def _prepare(setup: Mapping[str, Any]) -> None:
     os.chdir(setup["policy_path"])
     sys.path.insert(0, setup["policy_path"])
     sys.dont_write_bytecode = True
+    _forget_replaced_modules(setup["policy_path"])
     _seed(setup["policy_seed"])
     sys.meta_path.insert(0, _PolicyFile(f"{setup['policy_path']}/policy.py"))
+
+
+def _forget_replaced_modules(policy_path: str) -> None:
+    """Have imports find the checkpoint's own modules where the zygote loaded others of their names for all policies."""
+    files = os.listdir(policy_path)  # noqa: PTH208 - faster
+    names = replaceable_modules.intersection(name.partition(".")[0] for name in files)
+    for module in [module for module in replaceable_modules if module.partition(".")[0] in names]:
+        del sys.modules[module]
 
 
 def _construct(setup: Mapping[str, Any]) -> Any:

@@ -8,12 +8,15 @@ index, counted round, so that one submission can compare many; without candidate
 
 import json
 import random
+from collections.abc import Callable
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
+Space = dict[str, Any]
 PROBE_NUMBERS = 4000
 """About how many numbers a probe prints of an episode: what the judge keeps of its output is limited."""
 FARTHEST = 5.0
@@ -26,67 +29,83 @@ MOST_NAMED_VALUES = 64
 class Policy:
     """Scores = weights times features; the action follows from the scores."""
 
-    def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
+    def __init__(self, obs_space: Space, action_space: Space, env_meta: dict[str, Any]) -> None:
         """Read the numbers."""
-        self.obs_space, self.action_space = obs_space, action_space
-        self.n_scores = count_scores(action_space)
+        self.n_scores, self.is_graded = count_scores(action_space), is_graded(action_space)
+        self.flatten, self.read_action = flattener(obs_space), action_reader(action_space)
         self.max_steps = env_meta["max_episode_steps"]
+        self.scores: Callable[[object], Numbers]
         self.parameters = json.loads((Path(__file__).parent / "parameters.json").read_text(encoding="utf-8"))
 
     def reset(self, episode_index: int) -> None:
         """Choose the candidate that plays this episode."""
-        self.step = 0
-        self.generator = np.random.default_rng(random.getrandbits(64))
         center, projection = self.parameters["center"], self.parameters["projection"]
         self.center, self.projection = np.array(center), np.reshape(projection, (len(projection), len(center)))
-        candidates = self.parameters["candidates"]
-        self.weights = None
-        if candidates:
+        candidates, n_features = self.parameters["candidates"], len(self.projection) + 1
+        if self.parameters["probing"]:
+            self.step = 0
+            self.generator = np.random.default_rng(random.getrandbits(64))
+            self.scores = self.probe
+        elif candidates:
             weights = np.array(candidates[episode_index % len(candidates)])
-            n_features = len(self.projection) + 1
             self.weights = weights[: self.n_scores * n_features].reshape(self.n_scores, n_features)
+            self.inputs = np.ones(n_features)
+            self.features = self.inputs[:-1]
+            self.scores = self.weigh
+        else:
+            self.scores = lambda _: np.zeros(self.n_scores)
 
     def act(self, obs: object) -> object:
         """Return the action for an observation."""
-        return read_action(self.action_space, list(self.scores(obs)))
+        return self.read_action(self.scores(obs).tolist())
 
-    def scores(self, obs: object) -> Numbers:
-        """Return the numbers that the action is read from."""
-        if self.parameters["probing"]:
-            self.report(flatten(self.obs_space, obs))
-            return 2.0 * self.generator.standard_normal(self.n_scores)
-        if self.weights is None:
-            return np.zeros(self.n_scores)
-        features = self.projection @ (flatten(self.obs_space, obs) - self.center)
-        return np.asarray(self.weights @ np.append(np.clip(features, -FARTHEST, FARTHEST), 1.0))
+    def weigh(self, obs: object) -> Numbers:
+        """Return the scores of an observation: its features, clipped, and a one, times the weights."""
+        features = self.projection @ (self.flatten(obs) - self.center)
+        np.minimum(np.maximum(features, -FARTHEST), FARTHEST, out=self.features)
+        return np.asarray(self.weights @ self.inputs)
+
+    def probe(self, obs: object) -> Numbers:
+        """Print what is seen and return random scores."""
+        self.report(self.flatten(obs))
+        return 2.0 * self.generator.standard_normal(self.n_scores)
 
     def report(self, seen: Numbers) -> None:
         """Print how many scores there are, whether their size counts, and what is seen: first often, then rarely."""
         if not self.step:
-            print(self.n_scores, int(is_graded(self.action_space)))
+            print(self.n_scores, int(self.is_graded))
         lines = max(1, PROBE_NUMBERS // (2 * max(1, len(seen))))
         if self.step < lines or self.step % -(-self.max_steps // lines) == 0:
             print(*(f"{number:.6g}" for number in seen), flush=True)
         self.step += 1
 
 
-def flatten(space: dict[str, Any], value: Any) -> Numbers:
-    """Return what is seen as one vector: texts left out, pictures averaged over blocks, goals as differences too."""
+def flattener(space: Space) -> Callable[[Any], Numbers]:
+    """Return what makes one vector of what is seen: texts left out, pictures averaged, goals as differences too."""
     match space["type"]:
         case "Dict":
-            parts = [flatten(part, value[name]) for name, part in space["spaces"].items()]
-            if {"achieved_goal", "desired_goal"} <= set(space["spaces"]):
-                parts.append(np.ravel(np.subtract(value["desired_goal"], value["achieved_goal"])))
-            return np.concatenate([*parts, np.zeros(0)])
+            named = [(name, flattener(part)) for name, part in space["spaces"].items()]
+            has_goals = {"achieved_goal", "desired_goal"} <= set(space["spaces"])
+
+            def flatten(value: Any) -> Numbers:
+                parts = [read(value[name]) for name, read in named]
+                if has_goals:
+                    parts.append(np.ravel(np.subtract(value["desired_goal"], value["achieved_goal"])))
+                return np.concatenate([*parts, np.zeros(0)])
+
+            return flatten
         case "Tuple":
-            parts = [flatten(part, item) for part, item in zip(space["spaces"], value, strict=True)]
-            return np.concatenate([*parts, np.zeros(0)])
+            readers = [flattener(part) for part in space["spaces"]]
+            return lambda value: np.concatenate(
+                [*(read(item) for read, item in zip(readers, value, strict=True)), np.zeros(0)]
+            )
         case "Discrete" if space["n"] <= MOST_NAMED_VALUES:
-            return np.asarray(np.arange(space["n"]) == value - space["start"], dtype=np.float64)
+            values, start = np.arange(space["n"]), space["start"]
+            return lambda value: np.asarray(values == value - start, dtype=np.float64)
         case "Text":
-            return np.zeros(0)
+            return lambda _: np.zeros(0)
         case _:
-            return np.ravel(blocks(np.asarray(value, dtype=np.float64)))
+            return lambda value: np.ravel(blocks(np.asarray(value, dtype=np.float64)))
 
 
 def blocks(picture: Numbers) -> Numbers:
@@ -99,7 +118,7 @@ def blocks(picture: Numbers) -> Numbers:
     return np.asarray(means)
 
 
-def count_scores(space: dict[str, Any]) -> int:
+def count_scores(space: Space) -> int:
     """Return how many scores an action takes."""
     match space["type"]:
         case "Discrete":
@@ -116,30 +135,35 @@ def count_scores(space: dict[str, Any]) -> int:
             return int(np.prod(space["shape"]))
 
 
-def is_graded(space: dict[str, Any]) -> bool:
+def is_graded(space: Space) -> bool:
     """Return whether the size of a score counts in an action, not only which is the largest."""
     parts = space.get("spaces", ())
     return space["type"] == "Box" or any(map(is_graded, parts.values() if isinstance(parts, dict) else parts))
 
 
-def read_action(space: dict[str, Any], scores: list[float]) -> Any:
-    """Return the action that scores stand for, taking its scores from the front: they choose, or are squashed."""
+def action_reader(space: Space) -> Callable[[list[float]], Any]:
+    """Return what makes an action of scores, which it takes from the front: they choose, or are squashed."""
     match space["type"]:
         case "Discrete":
-            return choose(take(scores, space["n"] - 1)) + int(space["start"])
+            count, start = space["n"] - 1, int(space["start"])
+            return lambda scores: choose(take(scores, count)) + start
         case "MultiDiscrete":
-            chosen = [choose(take(scores, n - 1)) for n in space["nvec"]]
-            return np.array(chosen) + np.array(space["start"])
+            counts, starts = [n - 1 for n in space["nvec"]], np.array(space["start"])
+            return lambda scores: np.array([choose(take(scores, count)) for count in counts]) + starts
         case "MultiBinary":
-            return (np.array(take(scores, count_scores(space))) > 0).astype(np.int8).reshape(space["shape"])
+            count, shape = count_scores(space), space["shape"]
+            return lambda scores: (np.array(take(scores, count)) > 0).astype(np.int8).reshape(shape)
         case "Tuple":
-            return tuple(read_action(part, scores) for part in space["spaces"])
+            readers = [action_reader(part) for part in space["spaces"]]
+            return lambda scores: tuple(read(scores) for read in readers)
         case "Dict":
-            return {name: read_action(part, scores) for name, part in space["spaces"].items()}
+            named = [(name, action_reader(part)) for name, part in space["spaces"].items()]
+            return lambda scores: {name: read(scores) for name, read in named}
         case "Text":
-            return ""
+            return lambda _: ""
         case _:
-            return squash(space, np.array(take(scores, count_scores(space))).reshape(space["shape"]))
+            count, shape, bend = count_scores(space), space["shape"], squasher(space)
+            return lambda scores: bend(np.array(take(scores, count)).reshape(shape))
 
 
 def choose(scores: list[float]) -> int:
@@ -147,21 +171,25 @@ def choose(scores: list[float]) -> int:
 
     With a score for every value, only their differences would count, and one in each would be searched for in vain.
     """
-    middle = (len(scores) + 1) // 2
-    if max(scores, default=0.0) <= 0:
+    middle, most = (len(scores) + 1) // 2, max(scores, default=0.0)
+    if most <= 0:
         return middle
-    largest = int(np.argmax(scores))
+    largest = int(np.argmax(scores)) if isnan(sum(scores)) else scores.index(most)  # the first that isn't a number
     return largest + (largest >= middle)
 
 
-def squash(space: dict[str, Any], scores: Numbers) -> Numbers:
-    """Return scores bent into a Box: zero is its middle; without bounds on both sides they are clipped instead."""
+def squasher(space: Space) -> Callable[[Numbers], Numbers]:
+    """Return what bends scores into a Box: zero is its middle; without bounds on both sides it clips them."""
     low, high = (np.broadcast_to(np.array(space[side], dtype=np.float64), space["shape"]) for side in ("low", "high"))
     bounded = np.isfinite(low) & np.isfinite(high)
     least, most = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)
-    bent = (least + most) / 2 + (most - least) / 2 * np.tanh(scores)
-    action = np.where(bounded, bent, np.clip(scores, low, high))
-    return np.rint(action) if "int" in space["dtype"] else action
+    middle, half, all_bounded = (least + most) / 2, (most - least) / 2, bool(bounded.all())
+
+    def bend(scores: Numbers) -> Numbers:
+        bent = middle + half * np.tanh(scores)
+        return bent if all_bounded else np.where(bounded, bent, np.clip(scores, low, high))
+
+    return (lambda scores: np.rint(bend(scores))) if "int" in space["dtype"] else bend
 
 
 def take(scores: list[float], count: int) -> list[float]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.api.play.run import enter as enter_run
+from evopolicygym.api.play.enter import enter as enter_run
 from evopolicygym.cli.options import RunArgument, RunsBelow
 from evopolicygym.cli.output import Quiet, Verbose, play_and_show
 from evopolicygym.core.places import DEFAULT_RUNS
