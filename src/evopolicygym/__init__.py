@@ -4,8 +4,11 @@
 them, ``leaderboard``, ``compare``, ``effects``, ``headroom`` and ``diagnose`` measure them, ``power`` says how many a
 comparison takes, ``audit`` looks at what an agent did, ``verify`` checks a record, ``export_runs``, ``bundle`` and
 ``write_report`` write files, ``load_environment`` returns a ``gymnasium.Env``, and ``errors`` holds the exceptions.
+
+Once this package and Gymnasium are imported, in any order, ``gymnasium.make("evopolicygym/<task>")`` makes each task.
 """
 
+import sys
 from importlib import import_module
 
 from evopolicygym.version import __version__
@@ -13,6 +16,9 @@ from evopolicygym.version import __version__
 TYPE_CHECKING = False
 """Read by type checkers as that of ``typing``, which takes a moment to load: the program starts here."""
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
     from evopolicygym import errors
     from evopolicygym.agents.kit.evaluator import Evaluator
     from evopolicygym.agents.kit.session import Feedback, Session
@@ -143,3 +149,36 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     """Return the public names, those that are not loaded yet too."""
     return sorted(__all__)
+
+
+_REGISTRY = "gymnasium.envs"
+
+
+def _register_ids() -> None:
+    import_module(f"{__name__}.environments.gymnasium_ids").register_ids()
+
+
+class _AfterGymnasium:
+    """A finder of modules that registers the tasks once Gymnasium's registry is there; it finds nothing else."""
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> "ModuleSpec | None":
+        """Return the registry's module, which registers the tasks after it was executed; None for any other."""
+        if name != _REGISTRY:
+            return None
+        sys.meta_path.remove(self)
+        found: ModuleSpec | None = import_module("importlib.util").find_spec(name)
+        if found and found.loader:
+            execute = found.loader.exec_module
+
+            def execute_and_register(module: "ModuleType") -> None:
+                execute(module)
+                _register_ids()
+
+            found.loader.exec_module = execute_and_register  # type: ignore[method-assign] # of this loader alone
+        return found
+
+
+if _REGISTRY in sys.modules:
+    _register_ids()
+else:
+    sys.meta_path.insert(0, _AfterGymnasium())

@@ -39,7 +39,7 @@ def test_what_a_check_found() -> None:
     """Each task has a row, one that failed too; a pack's row counts them."""
     (pack_row,) = tables.packs_table([PACK]).rows
 
-    assert tables.checks_table(PACK).rows == (("A-v0", "yes", 70, -0.5, 8), ("B-v0", None, None, None, 0))
+    assert tables.checks_table(PACK).rows == (("A-v0", "once", 70, -0.5, 8), ("B-v0", None, None, None, 0))
     assert pack_row == ("mine", 2, 2, 1, 1, 70, 70, 70, "python 3.11.2", "2026-11-23")
 
 

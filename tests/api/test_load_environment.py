@@ -1,11 +1,15 @@
 """`load_environment` returns an environment of Gymnasium's, and the lists say what can be named."""
 
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
 import evopolicygym
+from evopolicygym.specs import catalog, pack_catalog
 
 
 @pytest.mark.filterwarnings("ignore:.*(Box|render modes).*:UserWarning")
@@ -57,3 +61,32 @@ def test_environments_and_agents_are_listed() -> None:
     assert [one.name for one in environments] == sorted(one.name for one in environments)
     assert {"cartpole": True}.items() <= {one.name: one.is_installed for one in environments}.items()
     assert {one.name: one.missing for one in agents}["tuner"] == ()
+
+
+@pytest.mark.parametrize("imports", ["evopolicygym, gymnasium", "gymnasium, evopolicygym"])
+def test_a_task_is_made_by_its_id(imports: str) -> None:
+    """In whatever order both are imported, gymnasium.make returns the environment that the task plays."""
+    program = f"import {imports}; print(gymnasium.make('evopolicygym/pendulum').unwrapped.task.max_steps)"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert said.split() == [str(evopolicygym.load_environment("pendulum").task.max_steps)]
+
+
+def test_every_task_has_an_id() -> None:
+    """Shipped specs and tasks of packs are registered, with nothing else in their namespace."""
+    tasks = {task.name for name in pack_catalog.names() for task in pack_catalog.load(name).tasks}
+    registered = {one.removeprefix("evopolicygym/") for one in gymnasium.registry if one.startswith("evopolicygym/")}
+
+    assert registered == tasks | set(filter(catalog.is_built_in, catalog.names()))
+
+
+def test_a_task_of_a_pack_is_made_by_its_id() -> None:
+    """It has its pack's limit, also where it is made once more from its registration, and other names are refused."""
+    environment = gymnasium.make("evopolicygym/Taxi-v4")
+
+    assert environment.spec.max_episode_steps == gymnasium.make(environment.spec).spec.max_episode_steps == 200
+    assert evopolicygym.load_bare_environment("Taxi-v4").spec == environment.unwrapped.task
+    with pytest.raises(gymnasium.error.NameNotFound, match="Did you mean: `pendulum`"):
+        gymnasium.make("evopolicygym/pendulun")
+    with pytest.raises(evopolicygym.errors.UsageError, match="evopolicygym packs install nle"):
+        gymnasium.make("evopolicygym/NetHackScore-v0")

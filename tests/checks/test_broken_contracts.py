@@ -53,7 +53,7 @@ def failed(shell: Shell, file: Path) -> set[str]:
     return {name for name, finding in findings(shell, file).items() if not finding["ok"]}
 
 
-REPEATS = {"repeats", "repeats after another episode", "repeats in another process"}
+REPEATS = {"repeats", "repeats after another episode", "repeats in other processes"}
 
 
 @pytest.mark.parametrize(

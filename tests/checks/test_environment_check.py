@@ -15,7 +15,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.task import EnvironmentSpec, Success, SuccessRule, TaskKind
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.trace import trace, trace_elsewhere
+from evopolicygym.environments.trace import repetitions, trace
 from evopolicygym.specs import catalog
 from places import ROOT
 
@@ -144,7 +144,7 @@ def test_a_sound_environment_passes_every_part() -> None:
     assert names == [
         *("loads", "plays", "observations", "observation texts", "action texts", "reward components", "success"),
         *("idle action", "gymnasium", "recording", "truncation", "cases differ"),
-        *("repeats", "repeats after another episode", "repeats in another process", "coverage"),
+        *("repeats", "repeats after another episode", "repeats in other processes", "coverage"),
     ]
 
 
@@ -160,7 +160,7 @@ def test_a_sound_environment_passes_every_part() -> None:
         (odd("truncates"), "truncation", r"\b3\b.*\b20\b"),
         (odd("nan"), "plays", "finite"),
         (odd("remembers"), "repeats after another episode", ""),
-        (odd("hashes"), "repeats in another process", ""),
+        (odd("hashes"), "repeats in other processes", ""),
     ],
 )
 def test_a_fault_is_found_by_its_part(spec: EnvironmentSpec, name: str, words: str) -> None:
@@ -177,7 +177,7 @@ def test_an_unseeded_simulator_never_repeats() -> None:
         "gymnasium",
         "repeats",
         "repeats after another episode",
-        "repeats in another process",
+        "repeats in other processes",
     }
 
 
@@ -273,7 +273,16 @@ def test_a_trace_tells_seeds_apart() -> None:
     assert len(digests) == 3
 
 
-def test_a_trace_elsewhere_that_fails_says_why() -> None:
+def test_an_episode_is_repeated_twenty_times() -> None:
+    """A sound simulator repeats each time; one whose order follows the hash seed differs between processes."""
+    sound, odd_one = (repetitions(spec, 1, 5, 60.0) for spec in (odd(), odd("hashes")))
+
+    assert sound == [trace(odd(), 1, 5)] * 20
+    assert len(odd_one) == 20
+    assert len(set(odd_one)) > 1
+
+
+def test_a_repetition_that_fails_says_why() -> None:
     """Where the other process fails, its last word is the reason."""
     with pytest.raises(ChildProcessError, match="RuntimeError: out of fuel"):
-        trace_elsewhere(odd("raises"), 1, 5)
+        repetitions(odd("raises"), 1, 5, 60.0)

@@ -20,7 +20,8 @@ class Game(gymnasium.Env[int, int]):
     observation_space = gymnasium.spaces.Discrete(9)
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self) -> None:
+    def __init__(self, actions: Any = (0, 1), max_episode_steps: int = 5000) -> None:
+        self.actions, self.limit = actions, max_episode_steps
         self.calls: list[Any] = []
 
     def seed(self, core: int, disp: int, *, reseed: bool) -> None:
@@ -35,8 +36,10 @@ class Game(gymnasium.Env[int, int]):
 @pytest.fixture
 def adapted(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Yield the id of a game that stands in for NetHack, whose adapter is loaded."""
-    modules = {"nle": ModuleType("nle"), "nle.fake": ModuleType("nle.fake")}
+    modules = {name: ModuleType(name) for name in ("nle", "nle.fake", "nle.nethack")}
     modules["nle.fake"].Game = Game  # type: ignore[attr-defined]
+    modules["nle.nethack"].ACTIONS = (107, 108, 106)  # type: ignore[attr-defined]
+    modules["nle"].nethack = modules["nle.nethack"]  # type: ignore[attr-defined]
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.delitem(sys.modules, ADAPTER, raising=False)
@@ -55,6 +58,14 @@ def test_the_seed_of_a_reset_seeds_the_game(adapted: str) -> None:
     game: Any = environment.unwrapped
 
     assert game.calls == [(7, 7, False), None, None]
+
+
+def test_a_pack_names_a_set_of_actions(adapted: str) -> None:
+    """A game is made with its own actions, or with those whose name is given; its own limit never ends an episode."""
+    own, named = (gymnasium.make(adapted, **words).unwrapped for words in ({}, {"actions": "ACTIONS"}))
+
+    assert (own.actions, named.actions) == ((0, 1), (107, 108, 106))  # type: ignore[attr-defined]
+    assert own.limit > 10**6  # type: ignore[attr-defined]
 
 
 def test_other_environments_are_left_alone(adapted: str) -> None:

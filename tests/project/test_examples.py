@@ -14,7 +14,7 @@ PRINTED = {
     "01_first_run.py": ("submission 0: ", "  selected", "over 8 cases", "verified: True"),
     "02_agent_over_http.py": ("12 episodes may be spent", "gain 4.0: mean return", "submission 2 was selected, score"),
     "03_agent_function.py": ("# Task: cartpole", "4 episodes left", "cartpole, by_feedback", "held-out returns: ("),
-    "04_own_environment.py": ("passes: repeats in another process", "swing: all 12 findings pass, score"),
+    "04_own_environment.py": ("passes: repeats in other processes", "swing: all 12 findings pass, score"),
     "05_own_diagnostic.py": (
         "| submission | gain |\n| ---: | ---: |\n| 1 | ",
         "| entry | kind | runs | largest gain |",

@@ -160,6 +160,21 @@ def test_a_group_is_told_apart_by_its_ids() -> None:
     ]
 
 
+def test_a_variant_has_a_text_and_an_idle_action_of_its_own() -> None:
+    """A variant may see and do other things than its id, whose text is then not that of the variant."""
+    text = (
+        GOOD
+        + '[texts."Two-v0"]\nobjective = "Two."\n'
+        + '[[tasks]]\nids = ["Two-v0"]\nkind = "tuning"\nvariant = "ram"\n'
+        + '[[tasks]]\nids = ["Two-v0"]\nkind = "tuning"\nvariant = "all"\nidle_action = 18\n'
+        + 'text = { objective = "All." }\n'
+    )
+    tasks = pack_catalog.decode(text, "mine").tasks[1:]
+
+    assert [task.text.objective for task in tasks] == ["Two.", "Two.", "All."]
+    assert [task.idle_action for task in tasks] == [None, None, 18]
+
+
 def test_variants_have_anchors_of_their_own() -> None:
     """Anchors and challenges belong to a task by its name, so that another variant of the same id has none of it."""
     text = (

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, redirect_stderr, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +31,7 @@ from evopolicygym.core.spaces import Box, Discrete, Space
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.environments.draft import MOST_MEANINGS, TO_WRITE
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.trace import trace, trace_elsewhere
+from evopolicygym.environments.trace import PROCESSES, REPETITIONS, repetitions, trace
 from evopolicygym.packs.installation import command
 from evopolicygym.runs.environment import resolve_environment
 from evopolicygym.specs import catalog
@@ -43,6 +43,8 @@ FRAMES = 4
 _OTHER_SEED, _OTHER_STEPS = SEED - 1, 200
 """Of the episode before one that is repeated."""
 _WAIT_FOR_TRUNCATION_S = 3.0
+_REPETITION_S = 1.0
+"""The most seconds of a repetition in another process, as the episode took them."""
 
 
 def check(
@@ -245,26 +247,33 @@ def _cases_differ(_: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str
 
 
 def _repeats(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
-    return _compare(spec, played, trace)
+    return _compare(played, played.longest.steps, [trace(spec, played.longest.seed, played.longest.steps)])
 
 
 def _repeats_after_another(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
     trace(spec, _OTHER_SEED, _OTHER_STEPS)
-    return _compare(spec, played, trace)
+    return _repeats(spec, played)
 
 
 def _repeats_elsewhere(spec: EnvironmentSpec, played: RandomEpisodes) -> tuple[bool, str]:
-    return _compare(spec, played, trace_elsewhere)
-
-
-def _compare(
-    spec: EnvironmentSpec, played: RandomEpisodes, repeat: Callable[[EnvironmentSpec, int, int], str]
-) -> tuple[bool, str]:
-    """Compare the longest episode with its repetition."""
     longest = played.longest
-    digests = longest.digests[-1].hex(), repeat(spec, longest.seed, longest.steps)
-    same = "the same bits" if digests[0] == digests[1] else "other bits for the same seed and actions"
-    return digests[0] == digests[1], f"{same} in {longest.steps} steps: {digests[0][:12]} and {digests[1][:12]}"
+    steps = max(1, min(longest.steps, int(_REPETITION_S * longest.steps / longest.seconds)))
+    digests = repetitions(spec, longest.seed, steps, REPETITIONS * _REPETITION_S / PROCESSES)
+    ok, detail = _compare(played, steps, digests)
+    return ok, f"{detail}; in {PROCESSES} processes of other hash seeds and global generators"
+
+
+def _compare(played: RandomEpisodes, steps: int, digests: Sequence[str]) -> tuple[bool, str]:
+    """Compare steps of the longest episode with its repetitions."""
+    expected = played.longest.digests[steps].hex()
+    others = [digest for digest in digests if digest != expected]
+    if not others:
+        times = f"{len(digests)} times " if len(digests) > 1 else ""
+        return True, f"{times}the same bits in {steps} steps: {expected[:12]}"
+    times = f", {len(others)} of {len(digests)} times" if len(digests) > 1 else ""
+    return False, (
+        f"other bits for the same seed and actions{times}, in {steps} steps: {expected[:12]} and {others[0][:12]}"
+    )
 
 
 _Check = Callable[[EnvironmentSpec, RandomEpisodes], tuple[bool, str]]
@@ -282,7 +291,7 @@ _PARTS: dict[str, _Check] = {
     "cases differ": _cases_differ,
     "repeats": _repeats,
     "repeats after another episode": _repeats_after_another,
-    "repeats in another process": _repeats_elsewhere,
+    "repeats in other processes": _repeats_elsewhere,
 }
 
 

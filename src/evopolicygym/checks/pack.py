@@ -19,6 +19,7 @@ from evopolicygym.core.pack import CheckedTask, Pack, PackRecord, PackTask
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import now
 from evopolicygym.environments.derived import pack_spec
+from evopolicygym.environments.trace import PROCESSES
 from evopolicygym.environments.versions import versions
 from evopolicygym.packs.installation import PACKAGE, command, installed, needed
 from evopolicygym.records import atomic
@@ -146,9 +147,9 @@ class PackRecording:
         self._tasks = {item.name: item for item in before.tasks} if continues else {}
 
     def passed(self, name: str) -> CheckedTask | None:
-        """Return the recorded result of a task that passed; None otherwise."""
+        """Return the recorded result of a task that passed, repeated in several processes; None otherwise."""
         task = self._tasks.get(name)
-        return task if task and task.ok else None
+        return task if task and task.ok and (task.repetitions or 1) >= PROCESSES else None
 
     def add(self, task: CheckedTask) -> None:
         """Record a task's result."""

@@ -24,11 +24,13 @@ from evopolicygym.environments.derived import complete_spec, meanings
 from evopolicygym.environments.description import describe_here
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch
-from evopolicygym.environments.trace import trace
+from evopolicygym.environments.trace import repetitions, trace
 
 SEED = 20260702
 STEPS = 200
 """Steps that must repeat."""
+REPETITIONS_S = 60.0
+"""Seconds after which a process that repeats them begins no further repetition."""
 KIBIBYTE, MEGABYTE = 1 << 10, 10**6
 
 
@@ -65,12 +67,15 @@ def try_task(bare: EnvironmentSpec) -> dict[str, Any]:
     description = describe_here(bare)
     complete = complete_spec(bare, description, PackText())
     spec = replace(bare, max_steps=complete.max_steps, idle_action=complete.idle_action)
-    digests = [trace(spec, SEED, STEPS) for _ in range(2)]
+    expected = trace(spec, SEED, STEPS)
     at_random = _play(spec, AT_RANDOM, _random_actions)
     idling = _play(spec, IDLING, _idle_actions) if spec.idle_action is not None else PlayedEpisodes()
     own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    here = replace(spec, pack="")  # in other processes of this Python
+    digests = [trace(spec, SEED, STEPS), *repetitions(here, SEED, STEPS, REPETITIONS_S)]
     return {
-        "repeats": digests[0] == digests[1],
+        "repeats": set(digests) == {expected},
+        "repetitions": digests.count(expected),
         "steps_per_second": round(at_random.steps / at_random.seconds) if at_random.seconds else None,
         "random_mean": float(np.mean(at_random.returns)) if at_random.returns else None,
         "random_episodes": len(at_random.returns),

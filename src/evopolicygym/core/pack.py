@@ -114,6 +114,8 @@ class PackTask:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of ``gymnasium.make``."""
     text: PackText = field(default_factory=PackText)
+    idle_action: Any = None
+    """The action that does nothing, as JSON; None to guess it."""
     success: Success | None = None
     """None if the environment has no success rule."""
     anchors: TaskAnchors | None = None
@@ -207,7 +209,9 @@ class CheckedTask:
     wrong: str = ""
     """What failed; empty if nothing did."""
     repeats: bool | None = None
-    """Whether two episodes with the same seed and actions are equal bit for bit; None if it couldn't be played."""
+    """Whether episodes with the same seed and actions are equal bit for bit; None if it couldn't be played."""
+    repetitions: int | None = None
+    """How many repetitions were equal, in this process and in others; None of older checks, which repeated once."""
     steps_per_second: int | None = None
     """Steps of the environment alone per second of processor time."""
     random_mean: float | None = None

@@ -9,14 +9,17 @@ drawings are dropped.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import zip_longest
 from typing import Any
 
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack, PackTask, PackText, TaskAnchors, task_name
 from evopolicygym.core.spaces import Box, Dict, Discrete, Space, Text, Tuple, from_schema
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
-from evopolicygym.environments.description import Description, describe
+from evopolicygym.environments.description import Description, cached_description, describe
 from evopolicygym.environments.draft import GUESSED_STEPS, MOST_MEANINGS, describe_space, idle_action
+from evopolicygym.packs.installation import needed
 
 HEADING = re.compile(r"^#{1,4}\s*(.+?)\s*#*\s*$", re.MULTILINE)
 FENCED = re.compile(r"```.*?```|\$\$.*?\$\$|<[^>\n]+>|!\[[^\]]*\]\([^)]*\)", re.DOTALL)
@@ -159,6 +162,7 @@ def pack_spec(
         kind=task.kind,
         max_steps=task.max_steps or 0,
         extra=pack.extra,
+        idle_action=task.idle_action,
         success=task.success,
         packages=pack.packages,
         pack="" if pack.is_beside_us else pack.name,
@@ -190,8 +194,23 @@ def complete_spec(spec: EnvironmentSpec, description: Description, text: PackTex
         termination=f"{end} Truncated after {steps} steps.",
         observation=(text.observation,) if text.observation else meanings(seen, parsed.observations),
         action=(text.action,) if text.action else meanings(done, description.action_meanings or parsed.actions),
-        idle_action=idle_action(done, description.action_meanings),
+        idle_action=idle_action(done, description.action_meanings) if spec.idle_action is None else spec.idle_action,
     )
+
+
+def pack_environment(
+    pack: Pack, task: PackTask, imports: tuple[str, ...] = (), arguments: Mapping[str, Any] | None = None
+) -> EnvironmentSpec:
+    """Return a task of a pack with its texts, limit and anchors.
+
+    Raises ``UsageError`` if the pack isn't installed or a module is unknown, and the errors of ``describe``.
+    """
+    own = None if pack.is_beside_us else needed(pack)
+    if own is None and (missing := [module for module in imports if find_spec(module.partition(".")[0]) is None]):
+        raise UsageError(f"Unknown module {missing[0]} in --import: it is not on Python's path.")
+    spec = pack_spec(pack, task, imports, arguments)
+    complete = complete_spec(spec, cached_description(spec, own), task.text)
+    return complete if arguments else add_anchors(complete, task.anchors)  # anchors don't hold for other arguments
 
 
 def add_anchors(spec: EnvironmentSpec, anchors: TaskAnchors | None) -> EnvironmentSpec:

@@ -1,7 +1,6 @@
 """A task as a ``gymnasium.Env``: what ``evopolicygym.load_environment`` returns."""
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,12 @@ from numpy.random import Generator
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.environments.derived import pack_environment
 from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.gymnasium_ids import task_spec
 from evopolicygym.environments.rendering import RENDER_MODE, Picture, RenderedEnvironment, rendering_variables
-from evopolicygym.specs import catalog
+from evopolicygym.packs.installation import interpreter
+from evopolicygym.specs import catalog, pack_catalog
 
 
 class TaskEnvironment(gymnasium.Env[Any, Any]):
@@ -29,21 +31,28 @@ class TaskEnvironment(gymnasium.Env[Any, Any]):
     def __init__(self, name: str | Path, render_mode: str | None = None) -> None:
         """Create the environment of a name or of a spec's ``.toml`` file; a render mode lets it render.
 
-        Raises ``UnknownName``, ``MissingExtra``, or ``UsageError`` if it can't be rendered in this mode.
+        Raises ``UnknownName``, ``MissingExtra``, or ``UsageError`` if it can't be rendered in this mode, or plays on
+        another Python than this one.
         """
         if render_mode not in {None, RENDER_MODE}:
             raise UsageError(f"Invalid render_mode: expected {RENDER_MODE!r} or None, got {render_mode!r}.")
-        self.task: EnvironmentSpec = catalog.load(name)
+        self.task: EnvironmentSpec = load_task(name)
         self.render_mode = render_mode
         self._environment = _rendered(self.task) if render_mode else Environment(self.task)
-        self.spec = EnvSpec(
-            id=f"EvoPolicyGym/{re.sub(r'[^A-Za-z0-9_.]', '_', self.task.name)}",
-            entry_point=f"{__name__}:{type(self).__name__}",
-            max_episode_steps=self.task.max_steps,
-            kwargs={"name": str(name)},
-        )
+        self.spec = task_spec(self.task.name, str(name))
         self.metadata = {**type(self).metadata, "render_fps": self._environment.fps}
         self._read_spaces()
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Gymnasium's registration, with the task's step limit, which ``gymnasium.make`` doesn't know."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec) -> None:
+        self._spec = spec
+        if spec.max_episode_steps is None:
+            spec.max_episode_steps = self.task.max_steps
 
     @property
     def idle_action(self) -> Any:  # noqa: ANN401 - an action of any space
@@ -89,6 +98,21 @@ class TaskEnvironment(gymnasium.Env[Any, Any]):
     @_np_random_seed.setter
     def _np_random_seed(self, seed: int | None) -> None:
         self._environment.simulator.unwrapped._np_random_seed = seed  # noqa: SLF001 - gymnasium's
+
+
+def load_task(name: str | Path) -> EnvironmentSpec:
+    """Return the spec of a name, of a ``.toml`` file, or of a task of a pack that plays on this Python."""
+    found = None if str(name).endswith(catalog.SUFFIX) or name in catalog.names() else pack_catalog.find(str(name))
+    if found is None:
+        return catalog.load(name)
+    pack, task = found
+    spec = pack_environment(pack, task)
+    if spec.pack:
+        raise UsageError(
+            f"{spec.name} plays on the Python of its pack {pack.name!r}, {interpreter(pack.name)}, and not in this "
+            f"process: evopolicygym run {spec.name}."
+        )
+    return spec
 
 
 def _rendered(task: EnvironmentSpec) -> RenderedEnvironment:

@@ -1,14 +1,19 @@
-"""Steps of random actions with a digest of all that they returned, here and in another process.
+"""Steps of random actions with a digest of all that they returned, here and in other processes.
 
-As a program it reads ``{"spec": …, "path": …, "seeds": …, "steps": …}`` from standard input and prints a digest a seed.
+As a program it reads ``{"spec": …, "path": …, "seeds": …, "steps": …, "seconds": …, "chance": …}`` from standard input
+and prints a digest a seed. Once ``seconds`` are over it begins no further episode; ``chance`` seeds the generators of
+the process.
 """
 
 import hashlib
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -25,6 +30,8 @@ from evopolicygym.specs import catalog
 if TYPE_CHECKING:
     from hashlib import _Hash
 
+REPETITIONS, PROCESSES, AT_ONCE = 20, 4, 2
+"""How often an episode is repeated, in how many processes, of which how many play side by side."""
 _TRACE_TIMEOUT_S = 120
 _SEEDS, _SHORT = (0, 1, 2, 3), 50
 """Seeds and most steps of the episodes that ``probe`` plays."""
@@ -50,9 +57,9 @@ def random_steps(environment: Environment, seed: int) -> Iterator[Step]:
     observation, info = environment.restart(seed)
     digest = _chain(b"", observation)
     yield Step(observation, None, 0.0, terminated=False, truncated=False, info=info, digest=digest)
-    draw, random, ended = environment.action_sampler(), np.random.default_rng(_ACTIONS), False
+    draw, generator, ended = environment.action_sampler(), np.random.default_rng(_ACTIONS), False
     while not ended:
-        action = draw(random)
+        action = draw(generator)
         observation, reward, terminated, truncated, info = environment.step(action)
         digest = _chain(digest, (observation, reward.hex(), terminated, truncated))
         yield Step(observation, action, reward, terminated, truncated, info, digest)
@@ -68,13 +75,20 @@ def trace(spec: EnvironmentSpec, seed: int, steps: int) -> str:
     return digest.hex()
 
 
-def trace_elsewhere(spec: EnvironmentSpec, seed: int, steps: int) -> str:
-    """Return the same digest from a separate process with another hash seed.
+def repetitions(spec: EnvironmentSpec, seed: int, steps: int, seconds: float) -> list[str]:
+    """Return that digest from each of twenty repetitions in four processes.
 
-    Raises ``ChildProcessError`` if that process fails.
+    The processes have other hash seeds, and other seeds of Python's and numpy's global generators. Of each, at least
+    one digest is returned; after ``seconds`` it begins no further repetition. Raises ``ChildProcessError`` if one
+    fails.
     """
-    other_hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    return _digests_of(_start(spec, [seed], steps, other_hash_seed))[0]
+    seeds = [seed] * (REPETITIONS // PROCESSES)
+
+    def play(chance: int) -> list[str]:
+        return _digests_of(_start(spec, seeds, steps, chance, seconds))
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return [digest for digests in pool.map(play, range(1, PROCESSES + 1)) for digest in digests]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +106,7 @@ def probe(spec: EnvironmentSpec) -> Probe | None:
 
     Raises no exception of the simulator: a run that is played in it will tell.
     """
-    processes = [_start(spec, _SEEDS, _SHORT, hash_seed) for hash_seed in ("1", "2")]
+    processes = [_start(spec, _SEEDS, _SHORT, chance) for chance in (1, 2)]
     try:
         first, second = map(_digests_of, processes)
     except (ChildProcessError, subprocess.TimeoutExpired):
@@ -104,9 +118,13 @@ def probe(spec: EnvironmentSpec) -> Probe | None:
     return Probe(first == second, len(set(first)) > 1)
 
 
-def _start(spec: EnvironmentSpec, seeds: Sequence[int], steps: int, hash_seed: str) -> "subprocess.Popen[bytes]":
+def _start(
+    spec: EnvironmentSpec, seeds: Sequence[int], steps: int, chance: int, seconds: float = _TRACE_TIMEOUT_S
+) -> "subprocess.Popen[bytes]":
+    """Start the program; ``chance`` is the hash seed of its process, too."""
     path = [] if spec.pack else sys.path
-    request = {"spec": asdict(spec), "path": path, "seeds": seeds, "steps": steps}
+    limits = {"steps": steps, "seconds": seconds, "chance": chance}
+    request = {"spec": asdict(spec), "path": path, "seeds": seeds, **limits}
     with TemporaryFile() as stdin:
         stdin.write(json.dumps(request).encode())
         stdin.seek(0)
@@ -115,7 +133,7 @@ def _start(spec: EnvironmentSpec, seeds: Sequence[int], steps: int, hash_seed: s
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            env=os.environ | {"PYTHONHASHSEED": str(chance)},
         )
 
 
@@ -151,7 +169,12 @@ def _main() -> None:
     sys.path[:] = request["path"] or sys.path
     name = request["spec"].pop("name")
     spec = catalog.decode(request["spec"], name, "standard input")
-    digests = [trace(spec, seed, request["steps"]) for seed in request["seeds"]]
+    random.seed(request["chance"])
+    np.random.seed(request["chance"])  # noqa: NPY002 - simulators that draw from it must not
+    digests, end = list[str](), time.monotonic() + request["seconds"]
+    for seed in request["seeds"]:
+        if not digests or time.monotonic() < end:
+            digests.append(trace(spec, seed, request["steps"]))
     sys.stdout.write(f"{','.join(digests)}\n")
 
 

@@ -9,18 +9,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.errors import UnknownName, UnregisteredId, UsageError
-from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.core.text import shell_word
 from evopolicygym.core.world import STANDARD, World, decode_world
-from evopolicygym.environments.derived import add_anchors, bare_spec, complete_spec, derive_spec, pack_spec
-from evopolicygym.environments.description import cached_description
-from evopolicygym.packs.installation import needed
+from evopolicygym.environments.derived import bare_spec, derive_spec, pack_environment
 from evopolicygym.specs import catalog, pack_catalog
 
 ID = re.compile(r"(?=.*(-v\d+$|[:/]))([\w.]+:)?([\w-]+/)?[\w.-]+", re.ASCII)
@@ -50,7 +46,7 @@ def resolve_environment(
             )
         return catalog.load(name, text), text
     if found := pack_catalog.find(name):
-        return _pack_environment(*found, tuple(imports), given), TaskText.TERSE
+        return pack_environment(*found, tuple(imports), given), TaskText.TERSE
     if not imports and ":" not in name and (why := _why_unavailable(name)):
         raise UsageError(why)
     if not (ID.fullmatch(name) or imports) or name.endswith(".py"):
@@ -87,17 +83,6 @@ def resolve_world(name: str, world: str | Mapping[str, Any]) -> World | None:
     if world not in known:
         raise UnknownName(f"world of {name}", world, [STANDARD, *known])
     return known[world]
-
-
-def _pack_environment(
-    pack: Pack, task: PackTask, imports: tuple[str, ...], arguments: Mapping[str, Any]
-) -> EnvironmentSpec:
-    own = None if pack.is_beside_us else needed(pack)
-    if own is None and (missing := [module for module in imports if find_spec(module.partition(".")[0]) is None]):
-        raise UsageError(f"Unknown module {missing[0]} in --import: it is not on Python's path.")
-    spec = pack_spec(pack, task, imports, arguments)
-    complete = complete_spec(spec, cached_description(spec, own), task.text)
-    return complete if arguments else add_anchors(complete, task.anchors)  # anchors don't hold for other arguments
 
 
 def unknown_name(name: str) -> UnknownName:

@@ -67,11 +67,12 @@ class _TaskGroup:
     max_steps: int | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     text: PackText = field(default_factory=PackText)
+    idle_action: Any = None
     success: Success | None = None
 
     def tasks(self, texts: Mapping[str, PackText], limits: Mapping[str, int]) -> Iterator[PackTask]:
         """Yield the tasks, each with the text and the limit of its id where there is one."""
-        own_limit = self.max_steps if self.variant else None
+        own_limit, own_text = (self.max_steps, self.text) if self.variant else (None, PackText())
         for gymnasium_id in self.ids:
             yield PackTask(
                 id=gymnasium_id,
@@ -80,7 +81,8 @@ class _TaskGroup:
                 weight=self.weight,
                 max_steps=own_limit or limits.get(gymnasium_id, self.max_steps),
                 arguments=self.arguments,
-                text=texts.get(gymnasium_id, self.text),
+                text=own_text if own_text != PackText() else texts.get(gymnasium_id, self.text),
+                idle_action=self.idle_action,
                 success=self.success,
             )
 

@@ -19,7 +19,6 @@ OF_COSTS = ("seconds an episode", "MB")
 """Of checks that measured them."""
 OF_TASKS = ("task", "kind", "limit", "observation", "action", "success")
 LEDGER = ("family", "what", "tasks, about", "why not")
-REPEATS = {True: "yes", False: "no", None: None}
 
 
 def packs_table(packs: Iterable[Pack]) -> Table:
@@ -73,7 +72,9 @@ def _pack_row(pack: Pack, record: PackRecord) -> tuple[Cell, ...]:
 
 
 def _check_row(task: CheckedTask) -> tuple[Cell, ...]:
-    return task.name, REPEATS[task.repeats], task.steps_per_second, task.random_mean, task.random_episodes
+    times = "once" if task.repetitions is None else f"{task.repetitions} times"
+    repeats = None if task.repeats is None else times if task.repeats else "no"
+    return task.name, repeats, task.steps_per_second, task.random_mean, task.random_episodes
 
 
 def _task_row(task: PackTask, checked: CheckedTask | None) -> tuple[Cell, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from evopolicygym.agents.base import AgentListing, agent_listings
 from evopolicygym.core.task import Anchor, EnvironmentSpec, TaskKind
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.task_environment import TaskEnvironment
+from evopolicygym.environments.task_environment import TaskEnvironment, load_task
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.specs import catalog
 
@@ -56,9 +56,10 @@ def load_environment(name: str | Path, *, render_mode: str | None = None) -> Tas
     """Return an environment as a ``gymnasium.Env``, with the step limit that runs have.
 
     Policies see the same observations, rewards and ends of episodes. Its steps count for no run.
+    ``gymnasium.make("evopolicygym/NAME")`` returns the same, in Gymnasium's wrapper.
 
     Args:
-        name: An environment's name, or the path of a spec's ``.toml`` file.
+        name: An environment's name, a task of a pack, or the path of a spec's ``.toml`` file.
         render_mode: ``"rgb_array"`` for an environment whose ``render()`` returns an array (height, width, 3) of uint8.
 
     Returns:
@@ -83,7 +84,7 @@ def load_bare_environment(name: str | Path) -> Environment:
     ``reset(seed)`` returns an observation alone, ``step(action)`` five values; spaces are those of policies.
 
     Args:
-        name: An environment's name, or the path of a spec's ``.toml`` file.
+        name: An environment's name, a task of a pack, or the path of a spec's ``.toml`` file.
 
     Raises:
         UnknownName: No environment has this name.
@@ -93,7 +94,7 @@ def load_bare_environment(name: str | Path) -> Environment:
         >>> evopolicygym.load_bare_environment("cartpole").reset(0).shape
         (4,)
     """
-    return Environment(catalog.load(name))
+    return Environment(load_task(name))
 
 
 def list_environments() -> list[EnvironmentListing]:

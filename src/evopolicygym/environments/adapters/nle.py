@@ -1,16 +1,20 @@
 """The NetHack Learning Environment, whose ids ignore the seed of a reset: here it seeds the game.
 
-The game has a method for its seeds, which must be called before a reset.
+The game has a method for its seeds, which must be called before a reset. The argument ``actions`` of an id names a
+tuple of ``nle.nethack``, such as ``ACTIONS``, so that a pack can give it as text.
 """
 
 from typing import Any
 
 import gymnasium
 import nle  # noqa: F401 - registers the ids
-from gymnasium.envs.registration import WrapperSpec, registry
+from gymnasium.envs.registration import WrapperSpec, load_env_creator, registry
+from nle import nethack
 
 SIMULATOR = "nle."
 """Prefix of the ids' entry points."""
+MAX_STEPS = 10**9
+"""The game's own limit, at which it terminates; here the limit of the task truncates."""
 
 
 class SeededGame(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -20,14 +24,26 @@ class SeededGame(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Start the game of a seed, or any game without one."""
         if seed is not None:
             game: Any = self.unwrapped
+            gymnasium.Env.reset(game, seed=seed)  # the generator that gymnasium promises; the game has its own
             game.seed(core=seed, disp=seed, reseed=False)
-        return self.env.reset(options=options)
+        return self.env.reset(options=options or None)  # empty ones are taken for a list of items
+
+
+def make_game(game: str, actions: str = "", **arguments: Any) -> gymnasium.Env[Any, Any]:  # noqa: ANN401 - as gymnasium's
+    """Create the game of an entry point, with its own actions or those of a tuple of ``nle.nethack``."""
+    if actions:
+        arguments["actions"] = getattr(nethack, actions)
+    create: Any = load_env_creator(game)
+    made: gymnasium.Env[Any, Any] = create(**arguments, max_episode_steps=MAX_STEPS)
+    return made
 
 
 def _wrap_games() -> None:
     wrapper = WrapperSpec(SeededGame.__name__, f"{__name__}:{SeededGame.__name__}", {})
     for spec in registry.values():
         if str(spec.entry_point).startswith(SIMULATOR):
+            spec.kwargs = {**spec.kwargs, "game": spec.entry_point}
+            spec.entry_point = f"{__name__}:{make_game.__name__}"
             spec.additional_wrappers = (wrapper,)
 
 
