@@ -128,7 +128,12 @@ def test_a_lost_session_is_said_loudly(server: TrainingServer) -> None:
     ("path", "body", "status", "message"),
     [
         ("/seed_session", {}, 400, "Missing seed"),
-        ("/seed_session", {"seed": "7"}, 400, "Invalid seed: expected an integer, got '7'"),
+        (
+            "/seed_session",
+            {"seed": "7"},
+            400,
+            "Invalid seed: expected an integer from 0 to 9223372036854775807, got '7'",
+        ),
         ("/seed_session", {"seed": -1}, 400, "Invalid seed: expected an integer from 0"),
         ("/look", {}, 400, "Missing session"),
         ("/seed_session", [], 400, "Invalid body: expected a JSON object"),

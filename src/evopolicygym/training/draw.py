@@ -56,6 +56,7 @@ TASKS: Mapping[TrainingSplit, tuple[str, ...]] = {
 }
 """The tasks of each split that ship with a scale; those of ``benchmark`` are the suites'."""
 SUITES = ("core16", "frontier16")
+LARGEST_SEED = 2**63 - 1
 LEAST_BUDGET, MOST_BUDGET = 8, 64
 TRAIN_CASES, VALIDATION_CASES, HELD_OUT_CASES = 64, 8, 16
 LIMITS = Limits(load_s=10.0, reset_s=5.0, act_s=1.0, episode_s=60.0, checkpoint_mb=1, checkpoint_files=32)
@@ -140,10 +141,16 @@ class DrawnTask:
         }
 
 
+def checked_seed(seed: object) -> int:
+    """Return a seed; raise ``UsageError`` if it is none."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise UsageError(f"Invalid seed: expected an integer from 0 to {LARGEST_SEED}, got {str(seed)[:60]!r}.")
+    return seed
+
+
 def draw(distribution: Distribution, seed: int) -> DrawnTask:
     """Return what a seed names; raise ``UsageError`` if the seed is invalid, or its task can't be played here."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63:
-        raise UsageError(f"Invalid seed: expected an integer from 0 to 2^63 - 1, got {seed!r}.")
+    seed = checked_seed(seed)
     secret = hashlib.sha256(f"evopolicygym training 1|{distribution.split.value}|{seed}".encode()).digest()
 
     def choose(what: str, choices: Sequence[Any]) -> Any:  # noqa: ANN401 - one of the choices

@@ -9,7 +9,7 @@ The session wire is that of NeMo Gym's resources servers, which verifiers' built
 - ``POST /close_session`` closes; ``POST /aggregate_metrics`` answers means over verified rows.
 
 Every answer sets the cookie again, since some clients keep only the latest answer's. The id may also come in the header
-``x-session-id``. ``GET /status`` has numbers for whoever runs the server.
+``x-session-id``. OpenEnv's wire is in ``training/openenv.py``.``GET /status`` has numbers for whoever runs the server.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
-from evopolicygym.core import strict_json
 from evopolicygym.core.errors import EvoPolicyGymError, RequestRefused, UsageError
 from evopolicygym.core.score import mean
-from evopolicygym.core.strict_json import dumps
-from evopolicygym.serving.body import BodyRefused, read_body
+from evopolicygym.serving.body import BodyRefused
 from evopolicygym.serving.connection import Connection
 from evopolicygym.serving.guard import Guard, Refusal, bearer, is_secret
 from evopolicygym.serving.http_server import Server, disable_uvicorn_logs
+from evopolicygym.training.bodies import json_answer, json_body
+from evopolicygym.training.openenv import HAS_WEBSOCKETS, OpenEnvWire
 from evopolicygym.training.session import TOOLS, Outcome
 from evopolicygym.training.sessions import Opener, Sessions, TrainingConfig, refusal_of
 
@@ -83,7 +83,7 @@ class TrainingServer:
             raise UsageError(f"The server can't listen on {host}:{port}: {error.strerror}.") from error
         self._opener = Opener.of(config)
         guard = Guard(application(self._opener), self._admit, _refused, MAX_BODY, {host, *allow_hosts})
-        self._server = Server(guard, "training", TrainingConnection, has_lifespan=True)
+        self._server = Server(guard, "training", TrainingConnection, has_lifespan=True, websockets=HAS_WEBSOCKETS)
         origin = self._server.serve(listener)
         self.url = f"{origin}/{self.token}" if self.token else origin
         """Where clients find it; the token is a part of the path. Clients may send it as a bearer token instead."""
@@ -113,7 +113,7 @@ class TrainingServer:
 
 
 def _refused(_: Scope, refusal: Refusal) -> Response:
-    return _json({"error": refusal.message}, refusal.http_status)
+    return json_answer({"error": refusal.message}, refusal.http_status)
 
 
 def application(opener: Opener) -> Starlette:
@@ -131,7 +131,8 @@ def application(opener: Opener) -> Starlette:
                 await reaper
             wire.sessions.close_all()
 
-    return Starlette(routes=wire.routes, lifespan=lifespan)
+    openenv = OpenEnvWire(wire.sessions, [opener.config.distribution.split.value], session_id_of)
+    return Starlette(routes=[*wire.routes, *openenv.routes], lifespan=lifespan)
 
 
 async def _reap(sessions: Sessions) -> None:
@@ -171,44 +172,45 @@ class SessionWire:
             try:
                 return await answer(request)
             except BodyRefused as refused:
-                return _json({"error": str(refused)}, refused.http_status)
+                return json_answer({"error": str(refused)}, refused.http_status)
             except EvoPolicyGymError as error:
                 message, status = refusal_of(error)
-                return _json({"error": message}, status)
+                return json_answer({"error": message}, status)
 
         return guarded
 
     async def _seed(self, request: Request) -> Response:
-        row = await _body(request)
+        row = await json_body(request)
         session = await self.sessions.open(_seed_of(row))
-        return _with_cookie(_json({"session": session.id, "task": session.task, "tools": tool_schemas()}), session.id)
+        opened = {"session": session.id, "task": session.task, "tools": tool_schemas()}
+        mcp = {"server_name": "evopolicygym", "url_path": "/mcp", "transport": "http", "headers": {HEADER: session.id}}
+        return _with_cookie(json_answer({**opened, "mcp": mcp}), session.id)
 
     def _tool(self, name: str) -> Answer:
         async def act(request: Request) -> Response:
-            arguments = await _body(request)
-            session_id = _session_id(request)
+            arguments = await json_body(request)
+            session_id = session_id_of(request)
             with self.sessions.asked(session_id) as session:
                 try:
-                    outcome = await self.sessions.act(session, name, arguments, self._opener.config.wait_s)
+                    outcome = await self.sessions.act(session, name, arguments)
                     answer = {"text": outcome.text, "done": outcome.done}
                 except RequestRefused as refused:
                     if session.closed:
                         raise
                     # The agent's mistake is an answer to the agent: clients take another status for a broken server.
                     answer = {"text": f"Refused: {refused}", "done": session.done}
-            return _with_cookie(_json(answer), session_id)
+            return _with_cookie(json_answer(answer), session_id)
 
         return act
 
     async def _act(self, request: Request) -> Response:
         """Act as whoever trains does: by a tool's name or by a text, with the rewards in the answer."""
-        body = await _body(request)
-        wait_s = body.get("wait_s", self._opener.config.wait_s)
-        with self.sessions.asked(_session_id(request)) as session:
-            return _json(outcome_document(await self.sessions.take(session, body, wait_s)))
+        body = await json_body(request)
+        with self.sessions.asked(session_id_of(request)) as session:
+            return json_answer(outcome_document(await self.sessions.take(session, body, _wait_s(body))))
 
     async def _verify(self, request: Request) -> Response:
-        body, session_id = await _body(request), _session_id(request)
+        body, session_id = await json_body(request), session_id_of(request)
         found = self.sessions.result(session_id)
         if found is None:
             try:
@@ -218,8 +220,8 @@ class SessionWire:
             except EvoPolicyGymError as error:
                 self.sessions.close(session_id, "it failed, and was masked")
                 failed = {"mask_sample": True, "failure_kind": "evopolicygym:fault", "failure_reason": str(error)}
-                return _with_cookie(_json({**body, "reward": 0.0, **failed}), session_id)
-        return _with_cookie(_json({**body, **verified(found)}), session_id)
+                return _with_cookie(json_answer({**body, "reward": 0.0, **failed}), session_id)
+        return _with_cookie(json_answer({**body, **verified(found)}), session_id)
 
     async def _scored(self, session_id: str) -> dict[str, Any]:
         """Finish a session if its agent hasn't, wait for its score, and close it."""
@@ -233,35 +235,35 @@ class SessionWire:
         return document
 
     async def _close(self, request: Request) -> Response:
-        session_id = _session_id(request)
+        session_id = session_id_of(request)
         self.sessions.close(session_id, "its client closed it")
-        return _json({})
+        return json_answer({})
 
     async def _aggregate(self, request: Request) -> Response:
-        body = await _body(request)
+        body = await json_body(request)
         rows = body.get("verify_responses") or []
         names = ("reward", *METRICS)
         known = [row for row in rows if isinstance(row, dict) and not row.get("mask_sample")]
         means = {name: mean([row.get(name) for row in known]) for name in names} if known else {}
-        return _json(
+        return json_answer(
             {"agent_metrics": means, "key_metrics": {"reward": means.get("reward")}, "group_level_metrics": []}
         )
 
     async def _status(self, _: Request) -> Response:
-        return _json(self.sessions.status)
+        return json_answer(self.sessions.status)
 
     async def _session(self, request: Request) -> Response:
         """Answer what is known of a session, for whoever trains; of a closed one, its result."""
-        session_id = _session_id(request)
+        session_id = session_id_of(request)
         if found := self.sessions.result(session_id):
-            return _json(found)
+            return json_answer(found)
         with self.sessions.asked(session_id) as session:
-            return _json(session.document)
+            return json_answer(session.document)
 
     async def _row(self, request: Request) -> Response:
         """Answer the data row of a seed."""
         seed = int(request.path_params["seed"])
-        return _json(row_of(seed, await run_in_threadpool(self._opener.task, seed)))
+        return json_answer(row_of(seed, await run_in_threadpool(self._opener.task, seed)))
 
 
 def tool_schemas() -> list[dict[str, Any]]:
@@ -310,25 +312,19 @@ def _seed_of(row: Mapping[str, Any]) -> object:
     return found
 
 
-def _session_id(request: Request) -> str:
+def _wait_s(body: Mapping[str, Any]) -> float | None:
+    """Return how long a step may wait; None for the server's own."""
+    wait_s = body.get("wait_s")
+    if wait_s is not None and (isinstance(wait_s, bool) or not isinstance(wait_s, int | float) or wait_s < 0):
+        raise UsageError(f"Invalid wait_s: expected a number from 0, got {str(wait_s)[:60]!r}.")
+    return wait_s
+
+
+def session_id_of(request: Request) -> str:
+    """Return the session that a request names by its header or its cookie; raise ``UsageError`` if it names none."""
     if found := request.headers.get(HEADER) or request.cookies.get(COOKIE):
         return found
     raise UsageError(f"Missing session: expected the cookie that /seed_session sets, or the header {HEADER}.")
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    content = await read_body(request, TrainingConnection.request_s)
-    try:
-        body = strict_json.decode(content or b"{}")
-    except strict_json.NotStrict as error:
-        raise UsageError(f"Invalid body: expected JSON: {error}.") from error
-    if not isinstance(body, dict):
-        raise UsageError("Invalid body: expected a JSON object.")
-    return body
-
-
-def _json(document: object, status: int = 200) -> Response:
-    return Response(dumps(document), status, media_type="application/json")
 
 
 def _with_cookie(response: Response, session_id: str) -> Response:

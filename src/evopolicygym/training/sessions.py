@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
 from evopolicygym.core.options import AUTO
-from evopolicygym.training.draw import LIMITS, Distribution, draw
+from evopolicygym.training.draw import LIMITS, Distribution, checked_seed, draw
 from evopolicygym.training.pool import Pool
 from evopolicygym.training.rewards import RewardRule, scale_of
 from evopolicygym.training.session import Outcome, TrainingSession, joined
@@ -129,8 +129,7 @@ class Sessions:
 
         Raises ``UsageError`` for an invalid seed and ``RequestRefused`` if there was no room for too long.
         """
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise UsageError(f"Invalid seed: expected an integer, got {str(seed)[:60]!r}.")
+        checked = checked_seed(seed)
         self._waiting += 1
         try:
             await asyncio.wait_for(self._places.acquire(), self._config.queue_s)
@@ -144,7 +143,7 @@ class Sessions:
         finally:
             self._waiting -= 1
         try:
-            session = await run_in_threadpool(self._opener.open, seed)
+            session = await run_in_threadpool(self._opener.open, checked)
         except BaseException:
             self._places.release()
             raise
@@ -195,14 +194,16 @@ class Sessions:
                 changed.clear()
         return True
 
-    async def act(self, session: TrainingSession, action: str, arguments: dict[str, Any], wait_s: float) -> Outcome:
-        """Have an action done, and wait for what it started up to so many seconds; its rewards come with the last."""
+    async def act(
+        self, session: TrainingSession, action: str, arguments: Mapping[str, Any], wait_s: float | None = None
+    ) -> Outcome:
+        """Have an action done, and wait for what it started up to so many seconds, by default the server's."""
         said = await run_in_threadpool(session.begin, action, arguments)
         if said.waits:
-            await self.settle(session, wait_s)
+            await self.settle(session, self._config.wait_s if wait_s is None else wait_s)
         return await run_in_threadpool(session.tell, said)
 
-    async def take(self, session: TrainingSession, step: Mapping[str, Any], wait_s: float) -> Outcome:
+    async def take(self, session: TrainingSession, step: Mapping[str, Any], wait_s: float | None) -> Outcome:
         """Take a trainer's step: ``action`` with ``arguments``, or a model's ``text``, which may hold several actions.
 
         A refusal is an answer to the agent, and changes nothing.
