@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from test_training_server import CONFIG, POLICY, ask
 
 from evopolicygym.training.server import TrainingServer
+from training_clients import CONFIG, POLICY, ask
 
 client = pytest.importorskip("websockets.sync.client")
 exceptions = pytest.importorskip("websockets.exceptions")

@@ -1,71 +1,17 @@
 """The training server: its session wire, its guard, admission, time-outs, and what is said of lost sessions."""
 
 import asyncio
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from http.cookies import SimpleCookie
-from typing import Any, NamedTuple
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from typing import Any
 
 import pytest
 
 from evopolicygym.core.errors import RequestRefused, UsageError
-from evopolicygym.core.task import TaskInterface, TaskText
-from evopolicygym.training.draw import Distribution
 from evopolicygym.training.environment import TextEnvironment, TrainingEnvironment
-from evopolicygym.training.rewards import RewardRule
 from evopolicygym.training.server import TrainingServer
-from evopolicygym.training.sessions import Opener, Sessions, TrainingConfig
-
-CONFIG = TrainingConfig(
-    Distribution(
-        tasks=("cartpole",),
-        interfaces=(TaskInterface.STANDARD,),
-        texts=(TaskText.TERSE,),
-        budgets=(8,),
-        validation_cases=2,
-        held_out_cases=3,
-    ),
-    RewardRule(price=0.1),
-    workers=1,
-    wait_s=600,
-)
-POLICY = """\
-class Policy:
-    def __init__(self, obs_space, action_space, env_meta):
-        pass
-
-    def reset(self, episode_index):
-        pass
-
-    def act(self, obs):
-        return int(obs[0] / 2 + obs[1] + 18 * obs[2] + 3.5 * obs[3] > 0)
-"""
-
-
-class Reply(NamedTuple):
-    """An answer of the server."""
-
-    status: int
-    body: dict[str, Any]
-    cookie: str
-
-
-def ask(url: str, body: object = None, cookie: str = "", **headers: str) -> Reply:
-    """Send a request, with a body by POST, and return the answer."""
-    data = None if body is None else json.dumps(body).encode()
-    sent = {"content-type": "application/json", "cookie": cookie, **headers}
-    try:
-        response = urlopen(Request(url, data, sent), timeout=600)  # noqa: S310 - the server's
-    except HTTPError as error:
-        response = error  # type: ignore[assignment] # an answer, too
-    with response:
-        cookies = SimpleCookie(response.headers.get("set-cookie", ""))
-        return Reply(
-            response.status, json.load(response), "; ".join(f"{key}={each.value}" for key, each in cookies.items())
-        )
+from evopolicygym.training.sessions import Opener, Sessions
+from training_clients import CONFIG, OPTIONS, POLICY, ask
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +115,7 @@ def test_a_client_has_the_rewards_of_a_session_here(server: TrainingServer) -> N
         "/finish",
     ]
     outcomes = []
-    for environment in (TextEnvironment(CONFIG), TextEnvironment(url=server.url)):
+    for environment in (TextEnvironment(**OPTIONS), TextEnvironment(url=server.url)):
         task, _ = environment.reset(seed=10)
         outcomes.append((task, [environment.step(step) for step in steps]))
         environment.close()

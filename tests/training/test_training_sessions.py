@@ -1,6 +1,7 @@
 """Training sessions in this process: what a seed names, what an action does, and rewards that add up to the score."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -12,22 +13,23 @@ import pytest
 from evopolicygym.analysis.ranking.known_scale import KnownScores, known_scale
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.score import normalised
-from evopolicygym.core.task import TaskInterface, TaskText
+from evopolicygym.core.task import TaskInterface
 from evopolicygym.specs import catalog, pack_catalog
 from evopolicygym.specs.games import game_of
 from evopolicygym.training.draw import Distribution, TrainingSplit, draw, tasks_of
 from evopolicygym.training.environment import TextEnvironment, TrainingEnvironment
-from evopolicygym.training.rewards import RewardRule, Shaping, scale_of
-from evopolicygym.training.sessions import TrainingConfig
+from evopolicygym.training.rewards import Shaping, scale_of
+from evopolicygym.training.sessions import TrainingOptions
 
-STANDARD = Distribution(
-    tasks=("cartpole",),
-    interfaces=(TaskInterface.STANDARD,),
-    texts=(TaskText.TERSE,),
-    budgets=(16,),
-    validation_cases=3,
-    held_out_cases=4,
-)
+STANDARD: TrainingOptions = {
+    "tasks": ["cartpole"],
+    "interfaces": ["standard"],
+    "texts": ["terse"],
+    "budgets": [16],
+    "validation": 3,
+    "held_out": 4,
+    "workers": 1,
+}
 POLICY = """\
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
@@ -58,8 +60,8 @@ FINISH: Mapping[str, Any] = {"action": "finish"}
 @pytest.fixture
 def loop(request: pytest.FixtureRequest) -> Iterator[TextEnvironment]:
     """A loop of texts with the rule of the test's parameter."""
-    rule = getattr(request, "param", RewardRule())
-    environment = TextEnvironment(TrainingConfig(STANDARD, rule, workers=1))
+    options: TrainingOptions = {**STANDARD, **getattr(request, "param", {})}
+    environment = TextEnvironment(**options)
     environment.reset(seed=1)
     yield environment
     environment.close()
@@ -71,7 +73,7 @@ def known(environment: TextEnvironment) -> dict[str, Any]:
     return environment._seat.document()
 
 
-@pytest.mark.parametrize("loop", [RewardRule(shaping, 0.2) for shaping in Shaping], indirect=True)
+@pytest.mark.parametrize("loop", [{"shaping": shaping, "price": 0.2} for shaping in Shaping], indirect=True)
 def test_rewards_add_up_to_the_score(loop: TextEnvironment) -> None:
     """However submissions are shaped, the sum is the normalised held-out score less the cost of the episodes."""
     steps = [submit(2), LOOK, policy(STRONG), submit(6), LOOK, FINISH]
@@ -90,7 +92,7 @@ def test_rewards_add_up_to_the_score(loop: TextEnvironment) -> None:
 
 def test_a_better_policy_is_worth_more() -> None:
     """Random play, a weak policy and a strong one are ordered by each reward."""
-    environment = TextEnvironment(TrainingConfig(STANDARD, RewardRule(Shaping.VALIDATION), workers=1))
+    environment = TextEnvironment(**STANDARD, shaping="validation")
     worths = []
     for action in (None, WEAK, STRONG):
         environment.reset(seed=2)
@@ -107,8 +109,7 @@ def test_a_better_policy_is_worth_more() -> None:
 
 def test_a_seed_is_played_the_same_way_again() -> None:
     """Two sessions of a seed have the same task, interface, cases and returns; another seed has others."""
-    config = TrainingConfig(Distribution(tasks=("cartpole",), budgets=(8,)), workers=1)
-    environment = TextEnvironment(config)
+    environment = TextEnvironment(tasks=["cartpole"], budgets=[8], workers=1)
     seen = []
     for seed in (3, 3, 4):
         task, _ = environment.reset(seed=seed)
@@ -160,21 +161,27 @@ def test_seeds_draw_everything() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"tasks": ("acrobot",)}, "'acrobot': expected one of the split train, got one of benchmark"),
-        ({"budgets": (4,)}, "Invalid budget: expected 8 to 64 episodes, got 4"),
-        ({"interfaces": ()}, "Invalid interfaces: expected at least one"),
+        ({"tasks": ["acrobot"]}, "'acrobot': expected one of the split train, got one of benchmark"),
+        ({"budgets": [4]}, "Invalid budget: expected 8 to 64 episodes, got 4"),
+        ({"interfaces": []}, "Invalid interfaces: expected at least one"),
+        ({"interfaces": ["odd"]}, "Invalid interfaces: expected standard, permuted, anonymous, got 'odd'"),
+        ({"shaping": "odd"}, "Invalid shaping: expected none, train, validation, got 'odd'"),
+        ({"price": 2}, "Invalid price: expected a number from 0 to 1, got 2"),
+        ({"sessions": 0}, "Invalid most_open: expected a number above 0, got 0"),
+        ({"url": "http://127.0.0.1:1", "workers": 1}, "Invalid workers: expected none beside a url"),
+        ({"task": "cartpole"}, "no option of training named 'task'. Did you mean 'tasks'?"),
     ],
 )
-def test_an_invalid_distribution_is_refused(given: dict[str, Any], message: str) -> None:
+def test_an_invalid_option_is_refused(given: dict[str, Any], message: str) -> None:
     """A task of another split is named with its split."""
-    with pytest.raises(UsageError, match=message):
-        Distribution(**given)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        TextEnvironment(**given)
 
 
 def test_an_unknown_task_is_refused() -> None:
     """The split's tasks are listed."""
     with pytest.raises(UnknownName, match="cartpole"):
-        Distribution(tasks=("carpole",))
+        TextEnvironment(tasks=["carpole"])
 
 
 @pytest.mark.parametrize(
@@ -253,9 +260,23 @@ def test_a_session_without_a_submission_is_worth_nothing(loop: TextEnvironment) 
     assert "over" in text
 
 
+def test_a_world_has_a_scale_of_its_own() -> None:
+    """What is known of the standard world doesn't count in another: simple policies are played there first."""
+    environment = TextEnvironment(**STANDARD, worlds=["late"])
+    task, found = environment.reset(seed=7)
+    environment.close()
+
+    assert "Observations come 1 step late" in task
+    spec = catalog.load("cartpole")
+    assert spec.random_anchor is not None
+    assert found["world"] == "late"
+    assert found["scale"]["best"] == 500
+    assert found["scale"]["low"] != spec.random_anchor.mean
+
+
 def test_an_event_log_is_kept_where_asked(tmp_path: Path) -> None:
     """One file for each session, in which every event is a line; nothing else is left of a session."""
-    environment = TextEnvironment(TrainingConfig(STANDARD, keep=tmp_path / "logs", workers=1))
+    environment = TextEnvironment(**STANDARD, keep=tmp_path / "logs")
     environment.reset(seed=5)
     environment.step(submit(2))
     environment.step(FINISH)
@@ -269,7 +290,7 @@ def test_an_event_log_is_kept_where_asked(tmp_path: Path) -> None:
 
 def test_the_methods_are_the_tools() -> None:
     """The class for TRL: a submission returns at once, a look waits, and the reward is the session's value."""
-    environment = TrainingEnvironment(TrainingConfig(STANDARD, workers=1))
+    environment = TrainingEnvironment(**STANDARD)
     assert environment.get_reward() is None
     assert "Task: cartpole" in environment.reset(seed=6, prompt="ignored")
     assert "bytes written" in environment.write("policy.py", POLICY.format(action=STRONG))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -18,7 +18,7 @@ from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRe
 from evopolicygym.training.draw import LIMITS
 from evopolicygym.training.pool import Pool
 from evopolicygym.training.session import Outcome, TrainingSession, joined
-from evopolicygym.training.sessions import Opener, TrainingConfig
+from evopolicygym.training.sessions import Opener, TrainingConfig, TrainingOptions, training_config
 from evopolicygym.training.text import HOW, actions_of
 
 WAIT_S = 600.0
@@ -139,11 +139,17 @@ class TrainingEnvironment:
     returns at once, and ``look`` waits for its result.
     """
 
-    def __init__(self, config: TrainingConfig | None = None, url: str = "") -> None:
-        """``url`` is a training server's; without one, sessions of ``config`` are played in this process."""
-        if config is not None and url:
-            raise UsageError("Invalid arguments: expected config or url, got both. A server has its own configuration.")
-        self._config, self._url = config or TrainingConfig(), url
+    def __init__(self, url: str = "", **options: Unpack[TrainingOptions]) -> None:
+        """Without a training server's ``url``, sessions are played in this process.
+
+        Args:
+            url: The server's address; it has options of its own.
+            **options: What sessions are drawn from and worth (``TrainingOptions``), such as ``tasks=["cartpole"]``.
+
+        Raises:
+            UsageError: An option is invalid.
+        """
+        self._config, self._url = _config_of(url, options), url
         self._seat: Seat | None = None
 
     def reset(self, seed: int = 0, **_columns: object) -> str:
@@ -219,11 +225,9 @@ class TrainingEnvironment:
 class TextEnvironment:
     """A loop of texts, stepped as Gymnasium's environments are; rewards add up to the final score less the cost."""
 
-    def __init__(self, config: TrainingConfig | None = None, url: str = "") -> None:
+    def __init__(self, url: str = "", **options: Unpack[TrainingOptions]) -> None:
         """As for ``TrainingEnvironment``."""
-        if config is not None and url:
-            raise UsageError("Invalid arguments: expected config or url, got both. A server has its own configuration.")
-        self._config, self._url = config or TrainingConfig(), url
+        self._config, self._url = _config_of(url, options), url
         self._seat: Seat | None = None
 
     def reset(self, *, seed: int = 0) -> tuple[str, dict[str, Any]]:
@@ -248,6 +252,12 @@ class TextEnvironment:
         if self._seat is not None:
             seat, self._seat = self._seat, None
             seat.close()
+
+
+def _config_of(url: str, options: TrainingOptions) -> TrainingConfig:
+    if url and options:
+        raise UsageError(f"Invalid {next(iter(options))}: expected none beside a url: the server has its own.")
+    return training_config(**options)
 
 
 def open_seat(config: TrainingConfig, url: str, seed: int) -> Seat:

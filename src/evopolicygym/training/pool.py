@@ -23,8 +23,8 @@ from evopolicygym.core.task import EnvironmentSpec, Limits
 from evopolicygym.core.world import STANDARD
 from evopolicygym.rollout.executor import ExecutorConfig, claim
 from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.sandbox.private_copy import new_directory
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made below it
 PREFIX = "evopolicygym-training-"
 Play = Callable[[Executor], None]
 """A piece of work: it plays by the executor that it is given, and handles the errors of what it plays."""
@@ -47,8 +47,10 @@ class Pool:
 
     def __init__(self, limits: Limits, workers: int | None = None, isolation: str = AUTO, most_tasks: int = 8) -> None:
         """Start a thread for each worker; ``most_tasks`` is how many tasks' simulators each keeps running."""
-        self.directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
-        """For files of sessions and workers, in memory if there is such a place; removed at the end."""
+        self._layers = new_directory()
+        self.directory = self._layers.directory if self._layers else Path(tempfile.mkdtemp(prefix=PREFIX))
+        """For files of sessions and workers, in memory if it can be; if this process is killed, the next one removes
+        it."""
         self._limits, self._isolation, self._most_tasks = limits, isolation, most_tasks
         self._changed = threading.Condition()
         self._queues: OrderedDict[Hashable, deque[_Work]] = OrderedDict()
@@ -98,17 +100,25 @@ class Pool:
         """Return what a task's executor offers; the first time, wait for it to start."""
         if found := self._grounds.get(simulator_of(spec)):
             return found
+        self.wait_for(spec, lambda _: None)
+        return self._grounds[simulator_of(spec)]
+
+    def wait_for(self, spec: EnvironmentSpec, play: Play) -> None:
+        """Have a piece of work that belongs to no session played, and wait for it; raise what kept it from that."""
         done, errors = threading.Event(), list[EvoPolicyGymError]()
 
         def failed(error: EvoPolicyGymError) -> None:
             errors.append(error)
             done.set()
 
-        self.ask(object(), spec, lambda _: done.set(), failed)
+        def played(executor: Executor) -> None:
+            play(executor)
+            done.set()
+
+        self.ask(object(), spec, played, failed)
         done.wait()
         if errors:
             raise errors[0]
-        return self._grounds[simulator_of(spec)]
 
     def close(self) -> None:
         """Stop all workers; work that waits fails."""
@@ -123,6 +133,8 @@ class Pool:
             thread.join()
         for held in self._claims:
             held.release()
+        if self._layers:
+            self._layers.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _next(self) -> _Work | None:

@@ -24,7 +24,7 @@ from typing import Any
 from evopolicygym.analysis.ranking.known_scale import KnownScale
 from evopolicygym.core import cases, regular_file
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.cases import PROTOCOL_VERSION, Split, SplitSource
+from evopolicygym.core.cases import PROTOCOL_VERSION, SEED_BITS, Split, SplitSource
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused
 from evopolicygym.core.event import (
     EpisodePlayed,
@@ -198,7 +198,13 @@ class TrainingSession:
         self._pool = pool
         spec, secret = drawn.task.environment, drawn.secret
         interface = _interface_of(drawn)
-        self._builder = EpisodeJobBuilder(cases.derive(secret, spec.name), secret, 0, interface)
+        sizes = {
+            Split.TRAIN: drawn.task.train_cases,
+            Split.VALIDATION: drawn.task.validation_cases,
+            Split.HELD_OUT: drawn.task.held_out_cases,
+        }
+        case_set = cases.derive(secret, spec.name, SEED_BITS, sizes)
+        self._builder = EpisodeJobBuilder(case_set, secret, 0, interface)
         self._changed = threading.Condition(threading.RLock())
         self._place = pool.directory / self.id
         self._place.mkdir()
@@ -397,8 +403,8 @@ class TrainingSession:
 
     def _normal(self, event: Event) -> Event:
         """Return an event as it is recorded, after it was written to the log, if there is one."""
-        event = normalize_event(event)
         if self._journal:
+            event = normalize_event(event)
             self._journal.append(event, flush=False)
         return event
 
@@ -471,8 +477,9 @@ class TrainingSession:
                         return
                     played(job.position, episode)
 
-        for first in range(0, len(jobs), AT_ONCE):
-            some = jobs[first : first + AT_ONCE]
+        count = max(1, min(AT_ONCE, len(jobs) // self._pool.workers))
+        for first in range(0, len(jobs), count):
+            some = jobs[first : first + count]
             self._ask(lambda executor, some=some: play(executor, some))  # type: ignore[misc] # bound now
 
     def _publish(self, index: int, error: LoadError | None) -> None:

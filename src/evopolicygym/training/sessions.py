@@ -7,23 +7,34 @@ while a request of it is answered or anything of it is played. A session that is
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
+from threading import Lock
 from time import monotonic
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from starlette.concurrency import run_in_threadpool
 
-from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
+from evopolicygym.analysis.ranking.known_scale import KnownScale
+from evopolicygym.core import cases
+from evopolicygym.core.cases import PUBLIC_KEY
+from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UnknownName, UsageError
 from evopolicygym.core.options import AUTO
-from evopolicygym.training.draw import LIMITS, Distribution, checked_seed, draw
-from evopolicygym.training.pool import Pool
-from evopolicygym.training.rewards import RewardRule, scale_of
+from evopolicygym.core.rollout import Executor
+from evopolicygym.core.task import EnvironmentSpec, TaskInterface, TaskText
+from evopolicygym.judge.rollouts import EpisodeJobBuilder
+from evopolicygym.runs.anchors import measure_world_anchors
+from evopolicygym.training.draw import LIMITS, Distribution, DrawnTask, TrainingSplit, checked_seed, draw
+from evopolicygym.training.pool import Pool, simulator_of
+from evopolicygym.training.rewards import RewardRule, Shaping, scale_of
 from evopolicygym.training.session import Outcome, TrainingSession, joined
 from evopolicygym.training.text import actions_of
 
+WORLD_CASES = 32
+"""Cases on which the scale of a task in a world is measured."""
 MOST_REMEMBERED = 10_000
 """The latest closed sessions of which it is known why they were closed, and results of scored ones."""
 
@@ -57,12 +68,84 @@ class TrainingConfig:
             raise UsageError(f"Invalid wait_s: expected a number from 0, got {self.wait_s}.")
 
 
+class TrainingOptions(TypedDict, total=False):
+    """Options of training sessions, as Python and the command line give them; all have a default."""
+
+    split: str
+    """``train``, ``evaluation`` or ``benchmark``."""
+    tasks: Sequence[str]
+    """Tasks of the split; by default all."""
+    interfaces: Sequence[str]
+    """``standard``, ``permuted``, ``anonymous``; by default all."""
+    worlds: Sequence[str]
+    """``standard`` by default; ``noisy``, ``late``, ``stirred``, or a world that ships with every task."""
+    texts: Sequence[str]
+    """``full`` and ``terse``; by default both."""
+    budgets: Sequence[int]
+    """Train episodes of a session, from 8 to 64; by default 8, 16, 32 and 64."""
+    validation: int
+    """Hidden validation cases."""
+    held_out: int
+    """Hidden held-out cases."""
+    shaping: str
+    """What a submission is worth: ``none``, ``train`` or ``validation``."""
+    price: float
+    """What the whole budget costs, from 0 to 1."""
+    keep: str | Path
+    """A directory for event logs."""
+    workers: int
+    """Episodes that play at once."""
+    isolation: str
+    """The sandbox of policies."""
+    sessions: int
+    """Sessions that are open at once."""
+    idle_s: float
+    """Seconds without a request after which a session is closed."""
+    wait_s: float
+    """Seconds that an answer waits for what is played."""
+
+
+def training_config(**options: Unpack[TrainingOptions]) -> TrainingConfig:
+    """Return the configuration that options make; raise ``UsageError`` for an invalid one."""
+    given = dict(options)
+    if unknown := sorted(given.keys() - TrainingOptions.__annotations__.keys()):
+        raise UnknownName("option of training", unknown[0], TrainingOptions.__annotations__)
+    named = {"validation": "validation_cases", "held_out": "held_out_cases", "sessions": "most_open"}
+    values: dict[str, Any] = {named.get(name, name): value for name, value in given.items() if value is not None}
+    kinds = {"split": TrainingSplit, "interfaces": TaskInterface, "texts": TaskText, "shaping": Shaping}
+    for name, kind in kinds.items():
+        if name in values:
+            many = not isinstance(values[name], str)
+            found = tuple(_choice(name, each, kind) for each in (values[name] if many else (values[name],)))
+            values[name] = found if many else found[0]
+    for name in ("tasks", "worlds", "budgets"):
+        if name in values:
+            values[name] = tuple(values[name])
+    if "keep" in values:
+        values["keep"] = Path(values["keep"])
+
+    def taken(kind: type[Any]) -> dict[str, Any]:
+        return {field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
+
+    return TrainingConfig(Distribution(**taken(Distribution)), RewardRule(**taken(RewardRule)), **values)
+
+
+def _choice(name: str, value: object, kind: type[StrEnum]) -> StrEnum:
+    try:
+        return kind(str(value))
+    except ValueError:
+        raise UsageError(f"Invalid {name}: expected {', '.join(kind)}, got {str(value)[:60]!r}.") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Opener:
     """Opens sessions on a pool; what the server and the plain classes share."""
 
     config: TrainingConfig
     pool: Pool
+    _scales: dict[str, KnownScale] = field(default_factory=dict, repr=False)
+    """Of tasks in worlds."""
+    _measuring: Lock = field(default_factory=Lock, repr=False)
 
     @classmethod
     def of(cls, config: TrainingConfig) -> Self:
@@ -72,12 +155,32 @@ class Opener:
     def open(self, seed: int) -> TrainingSession:
         """Open the session that a seed names; raise ``UsageError``, or what keeps its task from being played."""
         drawn = draw(self.config.distribution, seed)
-        grounds, scale = self.pool.grounds(drawn.task.environment), scale_of(drawn.task.environment)
+        grounds, scale = self.pool.grounds(drawn.task.environment), self._scale(drawn)
         session = TrainingSession(drawn, self.pool, grounds, scale, self.config.rule)
         if self.config.keep:
             self.config.keep.mkdir(parents=True, exist_ok=True)
             session.keep(self.config.keep / f"{session.id}.jsonl")
         return session
+
+    def _scale(self, drawn: DrawnTask) -> KnownScale:
+        """Return a task's scale; in a world, it is measured on public cases the first time."""
+        spec, name = drawn.task.environment, simulator_of(drawn.task.environment)
+        if spec.world is None:
+            return scale_of(spec)
+        with self._measuring:
+            if name not in self._scales:
+                self._scales[name] = scale_of(self._measured(spec))
+        return self._scales[name]
+
+    def _measured(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        found = list[EnvironmentSpec]()
+        builder = EpisodeJobBuilder(cases.derive(PUBLIC_KEY, spec.name), PUBLIC_KEY, 0)
+
+        def measure(executor: Executor) -> None:
+            found.append(measure_world_anchors(executor, spec, builder, WORLD_CASES))
+
+        self.pool.wait_for(spec, measure)
+        return found[0]
 
     def task(self, seed: int) -> str:
         """Return what the agent of a seed's session reads first."""
