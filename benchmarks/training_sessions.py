@@ -49,6 +49,8 @@ class Policy:
         return {action}
 """
 OK = 200
+PLAYED = 100
+"""Of so many sessions that are opened to look for leaks, one is played."""
 
 
 def policy_of(task: str) -> str:
@@ -164,18 +166,17 @@ def measure(task: str, at_once: int, seconds: float) -> dict[str, float]:
 def leaks(count: int) -> None:
     """Open, use and close many sessions, and print the server's memory, descriptors and threads on the way."""
 
-    def now() -> str:
-        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-        files = len(list(Path("/proc/self/fd").iterdir()))
-        return (
-            f"{int(status['VmRSS'].split()[0]) / 1024:.0f} MiB, {files} descriptors, {threading.active_count()} threads"
-        )
+    def now(pid: int) -> str:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+        status = dict(line.split(":", 1) for line in lines)
+        files, threads = len(list(Path(f"/proc/{pid}/fd").iterdir())), status["Threads"].strip()
+        return f"{int(status['VmRSS'].split()[0]) / 1024:.0f} MiB, {files} descriptors, {threads} threads"
 
-    with served("cartpole", 256) as server:
-        client = Client(server.url)
+    with served("cartpole", 256) as (url, pid):
+        client = Client(url)
         for number in range(count + 1):
             client.open(number)
-            if number % 10 == 0:
+            if number % PLAYED == 0:
                 client.ask("/submit", {"episodes": 1})
                 client.ask("/verify", {})
             elif number % 2:
