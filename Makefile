@@ -15,7 +15,7 @@ OTHERS := ale-py flappy-bird-gymnasium gym-pusht
 GATE := not nightly and not tools
 GATE_RUN := $(BIN)/python tests/support/run_gate.py
 # Comma-separated, so that it can't be an argument of `call`.
-EXTRAS := core16,agents,data,figures,inspect,mcp,viewer,dev
+EXTRAS := core16,agents,data,figures,inspect,mcp,training,viewer,dev
 # Where npm packages are installed for tests.
 TOOLS := .tools
 

@@ -3,7 +3,8 @@
 ``run`` plays a run, ``run_suite`` many, and ``estimate`` says what one will use. ``load_run`` and ``load_runs`` read
 them, ``leaderboard``, ``compare``, ``effects``, ``headroom`` and ``diagnose`` measure them, ``power`` says how many a
 comparison takes, ``audit`` looks at what an agent did, ``verify`` checks a record, ``export_runs``, ``bundle`` and
-``write_report`` write files, ``load_environment`` returns a ``gymnasium.Env``, and ``errors`` holds the exceptions.
+``write_report`` write files, ``TrainingEnvironment`` and ``TextEnvironment`` play sessions to train agents on,
+``load_environment`` returns a ``gymnasium.Env``, and ``errors`` holds the exceptions.
 
 Once this package and Gymnasium are imported, in any order, ``gymnasium.make("evopolicygym/<task>")`` makes each task.
 """
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from evopolicygym.api.read.run import Run, load_run
     from evopolicygym.api.read.verify import verify
     from evopolicygym.records.rows import EditRow, EpisodeRow, SubmissionRow
+    from evopolicygym.training.environment import TextEnvironment, TrainingEnvironment
 
 _MODULES = {
     "EditRow": "records.rows",
@@ -57,6 +59,8 @@ _MODULES = {
     "ServedSession": "api.play.serve",
     "Session": "agents.kit.session",
     "SubmissionRow": "records.rows",
+    "TextEnvironment": "training.environment",
+    "TrainingEnvironment": "training.environment",
     "audit": "api.read.diagnosis",
     "bundle": "api.read.outputs",
     "check_agent": "api.play.checks",
@@ -100,6 +104,8 @@ __all__ = [
     "ServedSession",
     "Session",
     "SubmissionRow",
+    "TextEnvironment",
+    "TrainingEnvironment",
     "__version__",
     "audit",
     "bundle",

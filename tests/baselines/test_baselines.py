@@ -251,7 +251,7 @@ def test_what_no_network_sees_is_refused() -> None:
 def test_trained_and_scored_from_the_command_line(tmp_path: Path) -> None:
     """`train` writes a project that tells how it came to be, and the judge scores it as it scores everyone's."""
     project = tmp_path / "project"
-    words = ["train", "cartpole", "--episodes", "4", "-o", str(project)]
+    words = ["train", "baseline", "cartpole", "--episodes", "4", "-o", str(project)]
     told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     agent = ["--agent", "policy", "--option", f"project={project}", "--model", told["label"]]
     small = [
@@ -332,7 +332,9 @@ def test_a_missing_extra_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Where torch is not installed, what installs it is said, and nothing is written."""
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "evopolicygym.baselines.networks", raising=False)
-    left = CliRunner().invoke(app, ["train", "cartpole", "--episodes", "4", "-o", str(tmp_path / "project")])
+    left = CliRunner().invoke(
+        app, ["train", "baseline", "cartpole", "--episodes", "4", "-o", str(tmp_path / "project")]
+    )
 
     assert "evopolicygym[baselines]" in str(left.exception)
     assert not (tmp_path / "project").exists()

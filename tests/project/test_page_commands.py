@@ -49,7 +49,7 @@ RULES = (
     Rule("evopolicygym check executor ray *", "Ray is an extra", needs="ray"),
     Rule("evopolicygym run * --executor ray *", "Ray is an extra", needs="ray", options=FEW),
     Rule("PYTHONPATH=. evopolicygym anchors walk.toml", "takes minutes on a busy machine", options="--cases 4"),
-    Rule("evopolicygym train *", "trains for a minute", needs="stable_baselines3", options="--episodes 2"),
+    Rule("evopolicygym train baseline *", "trains for a minute", needs="stable_baselines3", options="--episodes 2"),
     Rule(
         "python benchmarks/train_baselines.py OUT",
         "trains for a day",

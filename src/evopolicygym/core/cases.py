@@ -67,11 +67,14 @@ class CaseSet:
         return self.seeds[split][index]
 
 
-def derive(secret: bytes, environment: str, bits: int = SHORT_SEED_BITS) -> CaseSet:
-    """Return the cases that a 256-bit secret determines in an environment, with seeds of ``bits`` bits."""
+def derive(secret: bytes, environment: str, bits: int = SHORT_SEED_BITS, sizes: Mapping[Split, int] = SIZES) -> CaseSet:
+    """Return the cases that a 256-bit secret determines in an environment, with seeds of ``bits`` bits.
+
+    ``sizes`` says how many there are of each split, in the order of the splits.
+    """
     taken: set[int] = set()
     seeds: dict[Split, tuple[int, ...]] = {}
-    for split, size in SIZES.items():
+    for split, size in sizes.items():
         chosen = []
         for index in range(size):
             candidates = _candidates(secret, environment, split, index, bits)

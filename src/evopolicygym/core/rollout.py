@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.causes import RULES, Cause
+from evopolicygym.core.interface import InterfaceDraw
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import PolicyContext
 from evopolicygym.core.text import printable
@@ -188,6 +189,8 @@ class EpisodeJob:
     most_s: float = 0.0
     """Seconds that the policy may take over the whole episode, or else the anchor plays it from its start; 0 for no
     such limit."""
+    interface: InterfaceDraw | None = None
+    """What its interface is drawn from, where one executor plays several; None for the executor's own."""
 
 
 @dataclass(frozen=True, slots=True)

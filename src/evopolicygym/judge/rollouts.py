@@ -7,7 +7,7 @@ import shutil
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,6 +24,7 @@ from evopolicygym.core.event import (
     SubmissionCharged,
 )
 from evopolicygym.core.film import Camera
+from evopolicygym.core.interface import InterfaceDraw
 from evopolicygym.core.rollout import EpisodeJob, Executor, Recording, Trial
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.task import PolicyContext
@@ -39,6 +40,8 @@ class EpisodeJobBuilder:
     secret: bytes
     """The experiment's secret, from which policies' seeds are derived."""
     run_seed: int
+    interface: InterfaceDraw | None = None
+    """What the interface is drawn from, if not the executor's own."""
 
     def job(
         self,
@@ -58,6 +61,7 @@ class EpisodeJobBuilder:
             recording=recording,
             most_s=most_s,
             world_seed=self.world_seed,
+            interface=self.interface,
         )
 
     @property
@@ -225,18 +229,30 @@ def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
 
 
 def _select(writer: RunWriter) -> None:
-    choice = writer.state.choice()
+    event = selection(writer.state)
+    if isinstance(event, RunFinished):
+        event = replace(event, logs_sha256=writer.seal_logs())
+    writer.record(event)
+
+
+def selection(state: RunState) -> CheckpointSelected | RunFinished:
+    """Return the selection of a closed run whose candidates have played validation, or its end without candidates."""
+    choice = state.choice()
     if choice is None:
-        writer.record(RunFinished(now(), RunStatus.NO_OK_SUBMIT, logs_sha256=writer.seal_logs()))
-        return
-    checkpoint = writer.state.submissions[choice.submit_index].charged.checkpoint
-    writer.record(CheckpointSelected(now(), choice.submit_index, checkpoint, choice.validation_mean))
+        return RunFinished(now(), RunStatus.NO_OK_SUBMIT)
+    checkpoint = state.submissions[choice.submit_index].charged.checkpoint
+    return CheckpointSelected(now(), choice.submit_index, checkpoint, choice.validation_mean)
 
 
 def _score(writer: RunWriter) -> None:
-    held_out = writer.state.held_out()
+    event = scoring(writer.state)
+    evidence = writer.seal(writer.paths.evaluation)
+    writer.record(replace(event, evaluation_sha256=evidence, logs_sha256=writer.seal_logs()))
+
+
+def scoring(state: RunState) -> RunFinished:
+    """Return the end of a run whose selected checkpoint has played held-out."""
+    held_out = state.held_out()
     if held_out is None:
         raise RecordError("Held-out cases are missing at the end of their rollout.")
-    evidence = writer.seal(writer.paths.evaluation)
-    logs = writer.seal_logs()
-    writer.record(RunFinished(now(), RunStatus.SCORED, held_out.mean, held_out.standard_error, evidence, logs))
+    return RunFinished(now(), RunStatus.SCORED, held_out.mean, held_out.standard_error)

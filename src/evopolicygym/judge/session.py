@@ -60,15 +60,21 @@ class Charge:
     parent: int | None
 
 
-def record_charge(writer: RunWriter, charge: Charge, checkpoint: str, request: SubmitRequest) -> SubmissionState:
-    """Write a charge to disk. If it can't be written, nothing is charged and no episode starts.
+def charge_of(state: RunState, request: SubmitRequest) -> Charge:
+    """Check a request against what its agent may know of a run; raise ``RequestRefused`` where it breaks a rule."""
+    task, shown = state.opened.task, feedback.visible(state)
+    indices = parse_env_instances(request.env_instances, task.train_cases, task.budget.most)
+    task.budget.check(len(indices), shown.remaining)
+    films = parse_films(request.films, indices, task.train_cases, task.films, shown.films_left)
+    parent = parse_parent(request.parent, len(shown.submissions))
+    return Charge(indices, films, state.restored if parent is None else parent)
 
-    Raises ``StorageError`` if the charge is written but the rollback guard isn't; then nothing may act on the charge.
-    """
-    index = len(writer.state.submissions)
-    charged = SubmissionCharged(
+
+def charge_event(state: RunState, charge: Charge, checkpoint: str, request: SubmitRequest) -> SubmissionCharged:
+    """Return the event that charges a run's next submission."""
+    return SubmissionCharged(
         time=now(),
-        submit_index=index,
+        submit_index=len(state.submissions),
         checkpoint=checkpoint,
         env_instances=charge.indices,
         key=request.key,
@@ -77,11 +83,34 @@ def record_charge(writer: RunWriter, charge: Charge, checkpoint: str, request: S
         parent=charge.parent,
         hypothesis=request.hypothesis,
     )
+
+
+def require_submissions(state: RunState) -> None:
+    """Raise ``RequestRefused`` if a run accepts no more submissions."""
+    if state.submissions_left == 0:
+        most = state.opened.task.budget.max_submissions
+        message = f"The run is closed: all {most} submissions were made; nothing was charged."
+        raise RequestRefused(RefusalStatus.CLOSED, message, 409)
+    if state.conversation_is_over:
+        message = "The run is closed: it takes 1 submission, and it was made; nothing was charged."
+        raise RequestRefused(RefusalStatus.CLOSED, message, 409)
+    if not state.takes_submissions:
+        raise RequestRefused(RefusalStatus.CLOSED, CLOSED_MESSAGE, 409)
+
+
+CLOSED_MESSAGE = "The run is closed: no more submissions are accepted."
+
+
+def record_charge(writer: RunWriter, charge: Charge, checkpoint: str, request: SubmitRequest) -> SubmissionState:
+    """Write a charge to disk. If it can't be written, nothing is charged and no episode starts.
+
+    Raises ``StorageError`` if the charge is written but the rollback guard isn't; then nothing may act on the charge.
+    """
     try:
-        state = writer.record(charged)
+        state = writer.record(charge_event(writer.state, charge, checkpoint, request))
     except OSError as error:
         raise not_stored() from error
-    return state.submissions[index]
+    return state.submissions[-1]
 
 
 def forget_checkpoint(writer: RunWriter, checkpoint: str) -> None:
@@ -210,11 +239,7 @@ class JudgeSession:
             if known := self.state.by_key(request.key):
                 return known
             self._require_open()
-            task, shown = self.state.opened.task, feedback.visible(self.state)
-            indices = parse_env_instances(request.env_instances, task.train_cases, task.budget.most)
-            task.budget.check(len(indices), shown.remaining)
-            films = parse_films(request.films, indices, task.train_cases, task.films, shown.films_left)
-            parent = parse_parent(request.parent, len(shown.submissions))
+            charge_of(self.state, request)
             try:
                 checkpoint = self._capture(request.settings)  # slow, so the lock of readers is not held
             except OSError as error:
@@ -223,8 +248,7 @@ class JudgeSession:
                 with self._changed:
                     self._require_open()
                     with self._fail_run_on_storage_error():
-                        charge = Charge(indices, films, self.state.restored if parent is None else parent)
-                        charged = record_charge(self.writer, charge, checkpoint, request)
+                        charged = record_charge(self.writer, charge_of(self.state, request), checkpoint, request)
                     self._changed.notify_all()
             except RequestRefused:
                 forget_checkpoint(self.writer, checkpoint)
@@ -429,15 +453,9 @@ class JudgeSession:
     def _require_open(self) -> None:
         if self.fault is not None:
             raise RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped by a fault on the judge's side.", 503)
-        if self.state.submissions_left == 0:
-            most = self.state.opened.task.budget.max_submissions
-            message = f"The run is closed: all {most} submissions were made; nothing was charged."
-            raise RequestRefused(RefusalStatus.CLOSED, message, 409)
-        if self.state.conversation_is_over:
-            message = "The run is closed: it takes 1 submission, and it was made; nothing was charged."
-            raise RequestRefused(RefusalStatus.CLOSED, message, 409)
-        if not self.state.takes_submissions or self.rollouts.stop.is_set():
-            raise RequestRefused(RefusalStatus.CLOSED, "The run is closed: no more submissions are accepted.", 409)
+        require_submissions(self.state)
+        if self.rollouts.stop.is_set():
+            raise RequestRefused(RefusalStatus.CLOSED, CLOSED_MESSAGE, 409)
 
     def _play(self) -> None:
         """Play charged submissions, one after another, until the session stops."""

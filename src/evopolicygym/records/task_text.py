@@ -98,8 +98,8 @@ def _agent_limits(state: RunState, rules: AgentRules) -> dict[str, Any]:
     }
 
 
-def task_text(state: RunState) -> str:
-    """Return what ``GET /task`` answers, as markdown."""
+def task_text(state: RunState, *, has_workspace: bool = True) -> str:
+    """Return what ``GET /task`` answers, as markdown; an agent without a workspace has no ``./judge`` to ask."""
     task, environment = state.opened.task, state.opened.shown_environment
     sections = {
         "Objective": environment.objective,
@@ -112,7 +112,7 @@ def task_text(state: RunState) -> str:
         "Termination": f"{environment.termination} An episode is cut after {environment.max_steps} steps.",
         "Budget": _budget_text(task),
         "Films": _films_text(task.films),
-        "Policy": CONTRACT + _packages_text(task.policy_packages),
+        "Policy": CONTRACT + _packages_text(task.policy_packages, has_workspace=has_workspace),
         "Rules": RULES,
     }
     parts = (f"## {title}\n\n{text.strip()}\n" for title, text in sections.items() if text)
@@ -145,10 +145,11 @@ def _sample_text(task: Task) -> str:
     )
 
 
-def _packages_text(packages: tuple[str, ...]) -> str:
+def _packages_text(packages: tuple[str, ...], *, has_workspace: bool) -> str:
     named = "".join(f", {name}" for name in packages)
     lies = "; it lies in `packages/`" if packages else ""
-    return f"- It can import the standard library, numpy and scipy{named}{lies}. Versions stand in `./judge info`.\n"
+    versions = " Versions stand in `./judge info`." if has_workspace else ""
+    return f"- It can import the standard library, numpy and scipy{named}{lies}.{versions}\n"
 
 
 def _films_text(films: int) -> str:

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from evopolicygym.core.errors import SandboxError, UsageError
-from evopolicygym.core.interface import BoundInterface, draw_interface
+from evopolicygym.core.interface import BoundInterface, InterfaceDraw, draw_interface
 from evopolicygym.core.rollout import Episode, ExecutorInfo, Trial
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
@@ -29,6 +30,9 @@ from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, create_worker
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.sandbox.limits import bound_memory
 from evopolicygym.sandbox.overlays import remove_layers, remove_once_abandoned
+
+KEPT_INTERFACES = 256
+"""Interfaces that a worker keeps for further jobs."""
 
 
 class Worker:
@@ -45,6 +49,10 @@ class Worker:
         self._installed: Path | None = None
         self._interface: BoundInterface | None = None
         """None for the standard interface, and until it is drawn from the spaces."""
+        self._schemas: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        """Of observations and actions, as the simulator has them."""
+        self._drawn: dict[InterfaceDraw, BoundInterface] = {}
+        """The latest interfaces that jobs named."""
 
     def describe(self) -> ExecutorInfo:
         """Create the environment once; return the findings."""
@@ -55,10 +63,9 @@ class Worker:
         self._watchdog.reset()
         environment = Environment(spec)
         environment.reset(0)
-        schemas = to_schema(environment.observation_space), to_schema(environment.action_space)
+        self._schemas = schemas = to_schema(environment.observation_space), to_schema(environment.action_space)
         if draw := self._config.interface:
-            document = draw_interface(draw.key, draw.level, *schemas, spec.reward_components)
-            self._interface = interface = BoundInterface.of(document)
+            self._interface = interface = self._bind(draw)
             schemas = to_schema(interface.observation_space), to_schema(interface.action_space)
         seed_bits = environment.seed_bits()
         environment.close()
@@ -88,6 +95,21 @@ class Worker:
             simulator_code=simulator_code(spec),
             interface=self._interface.document if self._interface else {},
         )
+
+    def _bind(self, draw: InterfaceDraw) -> BoundInterface:
+        return BoundInterface.of(
+            draw_interface(draw.key, draw.level, *self._schemas, self._config.spec.reward_components)
+        )
+
+    def _interface_of(self, draw: InterfaceDraw | None) -> BoundInterface | None:
+        """Return the interface of a job; the worker's own if the job names none."""
+        if draw is None:
+            return self._interface
+        if draw not in self._drawn:
+            if len(self._drawn) == KEPT_INTERFACES:
+                del self._drawn[next(iter(self._drawn))]
+            self._drawn[draw] = self._bind(draw)
+        return self._drawn[draw]
 
     def answer(self, request: Request) -> Reply:
         """Handle a request; failures of the policy are part of the reply, other errors are a ``Fault``."""
@@ -152,11 +174,11 @@ class Worker:
     def _play(self, request: Play) -> Episode:
         from evopolicygym.rollout.episode import play_episode, play_without_policy
 
-        config = self._config
+        config, interface = self._config, self._interface_of(request.job.interface)
         if request.without_policy:
-            return play_without_policy(config.spec, request.context, self._watchdog, request.job, self._interface)
+            return play_without_policy(config.spec, request.context, self._watchdog, request.job, interface)
         return play_episode(
-            *(config.spec, self._zygote, request.context, config.limits, self._watchdog, request.job, self._interface)
+            *(config.spec, self._zygote, request.context, config.limits, self._watchdog, request.job, interface)
         )
 
 

@@ -63,9 +63,15 @@ class Guard:
         """Answer a request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-        if scope["type"] != "http":
+        if scope["type"] not in {"http", "websocket"}:
             return
         checked = self._checked(scope)
+        if scope["type"] == "websocket":  # the server bounds its messages
+            if isinstance(checked, Refusal):
+                await send({"type": "websocket.close", "code": 1008, "reason": checked.message})
+            else:
+                await self._app(checked, receive, send)
+            return
         refusal = checked if isinstance(checked, Refusal) else await self._pass_on(checked, receive, send)
         if refusal is not None:
             await self._refuse(scope, refusal)(scope, receive, send)

@@ -15,6 +15,8 @@ from evopolicygym.serving.connection import Connection
 
 MAX_HEAD = 16 * 1024
 """Largest request line and headers, in bytes."""
+MAX_MESSAGE = 8 << 20
+"""Bytes of a message of a WebSocket."""
 IDLE_S = 5.0
 """Seconds for which a connection may be idle after an answer."""
 POLL_S = 0.5
@@ -33,12 +35,15 @@ class Server:
         idle_s: float = IDLE_S,
         *,
         has_lifespan: bool = False,
+        websockets: bool = False,
     ) -> None:
         """Start the thread ``name``; ``connection`` is the protocol class of connections.
 
-        With ``has_lifespan``, the application is told when it begins and ends to be served.
+        With ``has_lifespan``, the application is told when it begins and ends to be served. ``websockets`` are served
+        with the package of that name, which no extra but ``training`` brings.
         """
         self._app, self._connection, self._idle_s, self._has_lifespan = app, connection, idle_s, has_lifespan
+        self._websockets = websockets
         self._servers: list[uvicorn.Server] = []
         self._tasks: list[asyncio.Future[None]] = []
         self._loop = asyncio.new_event_loop()
@@ -64,7 +69,8 @@ class Server:
             self._app,
             loop="asyncio",
             http=self._connection,
-            ws="none",
+            ws="websockets-sansio" if self._websockets else "none",
+            ws_max_size=MAX_MESSAGE,
             lifespan="on" if self._has_lifespan else "off",
             log_config=None,
             access_log=False,

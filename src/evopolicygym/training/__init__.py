@@ -1,0 +1,1 @@
+"""Training sessions: tasks drawn from a seed, which an agent learns to improve policies on, and their server."""
