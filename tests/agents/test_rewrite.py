@@ -60,7 +60,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert [len(one.charged.env_instances) for one in told.state.submissions][:2] == [3, 3]
     assert (document["budget"]["spent"], document["outcome"]["score"] > 100) == (24, True)
     assert "mean return" in asked[0]
-    assert "its last steps" in asked[0]
+    assert "its last steps" in asked[3]
     assert "had no ```python block" in asked[1]
     assert "break it: it could not be constructed" in asked[2]
     assert GOOD.strip() in asked[3]

@@ -38,6 +38,8 @@ MOST_PROGRAM, MOST_ERROR, MOST_IDEA = 20_000, 1500, 200
 SHOWN_STEPS, MOST_STEP = 3, 300
 """Steps of an episode that are shown, its last ones, and characters of each."""
 PROMPTS = ("improve", "search")
+FIRST = "search"
+"""What is asked until there is a program to improve."""
 SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 OPTIONS = ("prompt", "episodes", CACHE, *SAMPLING)
 
@@ -134,15 +136,15 @@ def search(context: SearchContext, prompt: str, answers: Counter[AnswerKind]) ->
     form, task = policy_form(context.evaluator.info.env_meta), essentials(context.evaluator.task)
     packages = (entry.partition("==")[0] for entry in context.evaluator.info.allowed_imports)
     imports = " and ".join(["the standard library", *packages])
-    best, result, tries = form, "It isn't written yet.", list[Try]()
+    best, best_mean, result, tries = "", float("-inf"), "", list[Try]()
     known = {starter.strip(), form.strip()}
-    best_mean = float("-inf")
-    if "<program>" in prompt:
-        evaluation = context.evaluate(starter)
-        best_mean, result = evaluation.mean, f"It isn't written yet. Random play: {_describe(evaluation)}"
+    first = prompt
+    if "<program>" in prompt:  # there is none yet
+        first, evaluation = _read_prompt(FIRST), context.evaluate(starter)
+        tries.append(Try("play at random", f"mean return {evaluation.mean:g}", evaluation.mean))
     while True:
         values = {"<form>": form, "<program>": best[:MOST_PROGRAM], "<result>": result, "<tries>": _list(tries)}
-        answer = context.ask(_fill(prompt, {"<task>": task, "<imports>": imports, **values}))
+        answer = context.ask(_fill(prompt if best else first, {"<task>": task, "<imports>": imports, **values}))
         program = program_in(answer, best)
         idea = _idea(answer) or rule_of(program or "")[:MOST_IDEA]
         if program is None:
