@@ -69,7 +69,7 @@ def test_how_long_a_run_takes(shell: Shell) -> None:
     speed, time = findings["speed"], findings["time of a run"]
 
     assert (speed["read"], speed["written"], speed["input"], speed["output"]) == (30.0, 10.0, INPUT, OUTPUT)
-    assert (time["budget"], time["seconds"]) == (32, pytest.approx(32 / 4 * (1800 / 30 + 400 / 10)))
+    assert (time["budget"], time["seconds"]) == (32, pytest.approx(32 / 4 * 2 * (800 / 30 + 200 / 10)))
 
 
 def test_a_context_that_is_too_small(shell: Shell) -> None:
@@ -105,4 +105,4 @@ def test_an_estimate_without_played_runs(tmp_path: Path) -> None:
     assert local.seconds is not None
     assert other.seconds is not None
     assert (local.seconds.is_lower_bound, other.seconds.is_lower_bound) == (False, True)
-    assert local.seconds.expected - other.seconds.expected == pytest.approx(32 / 4 * (1800 / 30 + 400 / 10))
+    assert local.seconds.expected - other.seconds.expected == pytest.approx(32 / 4 * 2 * (800 / 30 + 200 / 10))

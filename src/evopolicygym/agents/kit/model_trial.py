@@ -52,7 +52,7 @@ class Pattern:
 
 PATTERNS: Mapping[str, Pattern] = {
     "neutral": Pattern(8, 4, 600, 250, 16_000),
-    "rewrite": Pattern(4, 1, 1800, 400, 4_000),
+    "rewrite": Pattern(4, 2, 800, 200, 2_000),
     "openevolve": Pattern(4, 1, 2500, 600, 8_000),
     "gepa": Pattern(8, 2, 2500, 600, 8_000),
 }
