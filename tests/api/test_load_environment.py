@@ -9,6 +9,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import evopolicygym
+from evopolicygym.core.task import TaskText
+from evopolicygym.runs.environment import resolve_environment
 from evopolicygym.specs import catalog, pack_catalog
 
 
@@ -90,3 +92,9 @@ def test_a_task_of_a_pack_is_made_by_its_id() -> None:
         gymnasium.make("evopolicygym/pendulun")
     with pytest.raises(evopolicygym.errors.UsageError, match="evopolicygym packs install nle"):
         gymnasium.make("evopolicygym/NetHackScore-v0")
+
+
+@pytest.mark.parametrize("name", ["pendulum", "Taxi-v4"])
+def test_a_run_knows_the_same_ids(name: str) -> None:
+    """A run of a task's id in Gymnasium is a run of the task, with its texts and anchors."""
+    assert resolve_environment(f"evopolicygym/{name}", TaskText.FULL) == resolve_environment(name, TaskText.FULL)

@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from evopolicygym.specs import catalog, pack_catalog
 from shell import ESCAPE, Shell
 
@@ -57,3 +59,26 @@ def test_check_of_a_part_that_fails(shell: Shell, tmp_path: Path) -> None:
     assert "FAILED" in left.out
     assert json.loads(told.out)["ok"] is False
     assert [one["name"] for one in json.loads(told.out)["findings"] if not one["ok"]] == ["observation texts"]
+
+
+@pytest.mark.parametrize(
+    ("words", "cause", "step"),
+    [
+        (("environments", "cartpole"), "got 'cartpole'", "evopolicygym check environment cartpole"),
+        (("environments", "add", "cartpole"), "cartpole has a spec", "evopolicygym environments add CartPole-v1"),
+        (("environments", "add", "Nope-v0"), "No environment is registered as 'Nope-v0'", "--import MODULE"),
+        (("check", "environment"), "Missing NAME", "evopolicygym check environment acrobot"),
+        (("check", "cartpole"), "no kind of check named 'cartpole'", "evopolicygym check KIND cartpole"),
+        (("new", "environment"), "Missing NAME", "evopolicygym new environment my_environment"),
+    ],
+)
+def test_a_wrong_call_says_the_cause_and_a_step(
+    words: tuple[str, ...], cause: str, step: str, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words that a newcomer tries are answered with what is wrong with them, and with a command that works."""
+    monkeypatch.chdir(tmp_path)
+    left = shell(*words)
+
+    assert left.code == 2
+    assert cause in left.err
+    assert step in left.err

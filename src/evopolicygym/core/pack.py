@@ -9,6 +9,9 @@ from typing import Any
 from evopolicygym.core.task import Anchor, Success, TaskKind
 from evopolicygym.core.world import World
 
+NAMESPACE = "evopolicygym"
+"""The namespace of all tasks in gymnasium's registry: ``evopolicygym/<task>``."""
+
 
 class TaskWeight(StrEnum):
     """How much processor time and memory an episode takes."""

@@ -10,9 +10,8 @@ from importlib.resources import files
 
 from gymnasium.envs.registration import EnvSpec, registry
 
-from evopolicygym.core.pack import task_name
+from evopolicygym.core.pack import NAMESPACE, task_name
 
-NAMESPACE = "evopolicygym"
 ENTRY_POINT = "evopolicygym.environments.task_environment:TaskEnvironment"
 SUFFIX = ".toml"
 

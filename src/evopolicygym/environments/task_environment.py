@@ -9,6 +9,7 @@ from gymnasium.envs.registration import EnvSpec
 from numpy.random import Generator
 
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.pack import NAMESPACE
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.derived import pack_environment
 from evopolicygym.environments.environment import Environment
@@ -102,7 +103,8 @@ class TaskEnvironment(gymnasium.Env[Any, Any]):
 
 def load_task(name: str | Path) -> EnvironmentSpec:
     """Return the spec of a name, of a ``.toml`` file, or of a task of a pack that plays on this Python."""
-    found = None if str(name).endswith(catalog.SUFFIX) or name in catalog.names() else pack_catalog.find(str(name))
+    name = str(name).removeprefix(f"{NAMESPACE}/")
+    found = None if name.endswith(catalog.SUFFIX) or name in catalog.names() else pack_catalog.find(name)
     if found is None:
         return catalog.load(name)
     pack, task = found

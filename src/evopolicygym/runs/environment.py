@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.errors import UnknownName, UnregisteredId, UsageError
+from evopolicygym.core.pack import NAMESPACE
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.core.text import shell_word
 from evopolicygym.core.world import STANDARD, World, decode_world
@@ -34,10 +35,11 @@ def resolve_environment(
 ) -> tuple[EnvironmentSpec, TaskText]:
     """Return the spec of an environment and the kind of its texts.
 
-    ``name`` is a spec's name or ``.toml`` file, a pack's task, or an id of gymnasium. Raises ``UnknownName`` or
+    ``name`` is a spec's name or ``.toml`` file, a pack's task, each also as ``evopolicygym/NAME``, or another id of
+    gymnasium. Raises ``UnknownName`` or
     ``UsageError`` if it is unknown, not installed or takes no arguments, ``EnvironmentFault`` if its simulator fails.
     """
-    given = dict(arguments or {})
+    given, name = dict(arguments or {}), name.removeprefix(f"{NAMESPACE}/")
     if name.endswith(".toml") or name in catalog.names():
         if imports or given:
             raise UsageError(

@@ -13,6 +13,7 @@ from evopolicygym.checks.environment import check as check_environment
 from evopolicygym.checks.executor import check as check_executor
 from evopolicygym.checks.exporter import check as check_exporter
 from evopolicygym.checks.figure import check as check_figure
+from evopolicygym.checks.part_names import part_names
 from evopolicygym.checks.sandbox import check as check_sandbox
 from evopolicygym.checks.tracker import check as check_tracker
 from evopolicygym.cli.interruption import interruptible
@@ -22,6 +23,7 @@ from evopolicygym.cli.tables import show_findings
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.task import TaskText
+from evopolicygym.core.text import shell_word
 from evopolicygym.runs.config import absolutize_paths
 from evopolicygym.runs.environment import resolve_environment
 
@@ -71,7 +73,9 @@ def check(
         str,
         typer.Argument(help=f"The kind of part: {', '.join(KINDS)}.", autocompletion=complete_kind),
     ],
-    name: Annotated[str, typer.Argument(help="The part's name, as in a run.", autocompletion=complete_part)],
+    name: Annotated[
+        str, typer.Argument(help="The part's name, as in a run.", autocompletion=complete_part, show_default=False)
+    ] = "",
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND …]", help="The program, if the agent is 'command'.")
     ] = None,
@@ -111,7 +115,13 @@ def check(
     long a run of --budget episodes will take.
     """
     if kind not in KINDS:
-        raise UnknownName("kind of check", kind, KINDS)
+        raise UnknownName("kind of check", kind, KINDS, "" if name else f"evopolicygym check KIND {shell_word(kind)}.")
+    if not name:
+        known = sorted(part_names(kind))
+        raise UsageError(
+            f"Missing NAME: expected {kind} and its name, such as evopolicygym check {kind} {known[0]}. "
+            f"Known: {', '.join(known)}."
+        )
     if address and kind != "executor":
         raise UsageError(f"--address expects the kind executor, got {kind}.")
     model_options = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}

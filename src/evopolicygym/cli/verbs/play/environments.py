@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from evopolicygym.cli.output import out, print_json, print_text
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import UnregisteredId, UsageError
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import number, shell_word
@@ -49,7 +50,24 @@ WIDE = 100
 """The least columns of a terminal to show gymnasium's ids."""
 
 
-app = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, rich_markup_mode="rich", add_completion=False)
+class _Listing(TyperGroup):
+    """Answers a word after ``environments`` that is no command of it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer's
+        """Return the command that the first word names; raise ``UsageError`` if there is none."""
+        if args[0] in self.commands:
+            return super().resolve_command(ctx, args)
+        word = shell_word(args[0])
+        raise UsageError(
+            f"Invalid word after environments: expected {', '.join(self.commands)} or nothing, got {args[0]!r}. "
+            f"evopolicygym environments --all lists all tasks, evopolicygym check environment {word} checks one, and "
+            f"evopolicygym environments add {word} drafts a spec of a gymnasium id."
+        )
+
+
+app = typer.Typer(
+    cls=_Listing, invoke_without_command=True, epilog=EXAMPLES, rich_markup_mode="rich", add_completion=False
+)
 
 
 @app.callback()
@@ -131,7 +149,13 @@ def add(
 ) -> None:
     """Draft the TOML file of an environment from its gymnasium id; you complete the texts."""
     from evopolicygym.environments.draft import draft, file_name
+    from evopolicygym.runs.environment import unregistered_id
 
+    if gymnasium_id in names():
+        raise UsageError(
+            f"{gymnasium_id} has a spec, and needs no draft: evopolicygym run {gymnasium_id}. "
+            f"evopolicygym environments add {load(gymnasium_id).registered_id} drafts another one of its simulator."
+        )
     file = output or Path(file_name(gymnasium_id))
     if file.suffix != ".toml":
         raise UsageError(f"Invalid file {file}: expected a name that ends in .toml, such as {file.stem}.toml.")
@@ -140,6 +164,8 @@ def add(
     arguments = dict(map(_parse_argument, make or ()))
     try:
         spec = draft(gymnasium_id, tuple(imports or ()), arguments, file.stem)
+    except UnregisteredId as error:
+        raise unregistered_id(gymnasium_id, imports or ()) from error
     except UsageError as error:
         raise UsageError(f"{error} Name a module with --import MODULE or MODULE:ID.") from error
     try:
