@@ -107,6 +107,7 @@ release-check: $(VENV)/.installed-dev ## Build the wheel and try it in fresh env
 bench: $(VENV)/.installed-dev ## Compare the speed of rollouts with a plain Gymnasium loop
 	$(BIN)/python benchmarks/rollout.py
 	$(BIN)/python benchmarks/acrobot_run.py
+	$(BIN)/python benchmarks/whole_run.py
 
 anchors: $(VENV)/.installed-dev ## Measure the anchors of Core16 on the public split (hours)
 	$(BIN)/python benchmarks/anchors.py --write
