@@ -20,7 +20,7 @@ EXTRAS := core16,agents,data,figures,inspect,mcp,training,viewer,dev
 TOOLS := .tools
 
 .PHONY: docs numbers site release-check help install run test test-root test-loaded test-all test-tools mutants mutants-random trackers test-trackers check fix coverage bench \
-	anchors axe tools harbor harbor-images test-harbor packs test-packs model test-model clean
+	anchors axe tools harbor harbor-images test-harbor doors test-doors packs test-packs model test-model clean
 
 help: ## List these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -63,6 +63,7 @@ test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run all tests, with 
 	$(BIN)/python -m pytest -m "not tools"
 	$(MAKE) tools test-tools
 	$(MAKE) harbor test-harbor
+	$(MAKE) doors test-doors
 	$(MAKE) trackers test-trackers
 	$(MAKE) packs test-packs
 	$(MAKE) test-model
@@ -171,6 +172,19 @@ harbor: $(HARBOR)/.installed ## Install Harbor, Compose and Every Eval Ever's va
 
 test-harbor: $(VENV)/.installed-dev $(HARBOR)/.installed ## Check exports with Harbor and Every Eval Ever
 	$(BIN)/python -m pytest tests/export/test_harbor_harness.py tests/export/test_export_atif.py tests/export/test_common_results.py -k "harbor or owner" -n 0
+
+DOORS := .doors
+# Stacks that train agents exclude each other's requirements, so each has an environment of its own.
+$(DOORS)/.installed: Makefile
+	$(PYTHON) -m venv --clear $(DOORS)/openenv && $(PYTHON) -m venv --clear $(DOORS)/verifiers
+	$(DOORS)/openenv/bin/python -m pip install --quiet --disable-pip-version-check openenv==0.10.0
+	$(DOORS)/verifiers/bin/python -m pip install --quiet --disable-pip-version-check verifiers==0.4.0
+	@touch $@
+
+doors: $(DOORS)/.installed ## Install OpenEnv and verifiers into .doors/, an environment for each (1 GB)
+
+test-doors: $(VENV)/.installed-dev $(DOORS)/.installed ## Play training sessions by OpenEnv's and verifiers' own clients and validators
+	$(BIN)/python -m pytest tests/training/test_training_doors.py -n 0 -rs
 
 harbor-images: $(VENV)/.installed ## Export Core16 as Harbor tasks that pull images, and build these with Docker (IMAGE=registry/path; PUSH=push also pushes)
 	$(BIN)/evopolicygym export harbor dist/harbor --force --image $(or $(IMAGE),$(error IMAGE=registry/path is missing))

@@ -2,9 +2,9 @@
 
 ``python benchmarks/training_sessions.py [TASK …] [--at-once 1,16,128] [--seconds 30]`` plays sessions by the server's
 HTTP, each of three submissions of four episodes, with hidden validation and held-out, and prints a row for each number
-of sessions at once: sessions an hour, submissions and episodes a second, the mean seconds that opening a session takes,
-and the share of the bare simulator's episodes, which one process plays on each core with the same policy and neither
-sandbox nor record. ``--leaks N`` opens and closes N sessions instead, and prints the server's memory before and after.
+of sessions at once. The bare simulator is played by one process on each core with the same policy and neither sandbox
+nor record. Wall time says little on a busy machine, so processor time is measured, too: of an episode, with all that
+sessions, server and sandboxes take. ``--leaks N`` opens and closes N sessions instead, and prints what the server has.
 """
 
 import argparse
@@ -58,12 +58,12 @@ def policy_of(task: str) -> str:
     return POLICY.format(action=HOLDS if task == "cartpole" else catalog.load(task).idle_action)
 
 
-def bare_episodes(task: str, seconds: float) -> float:
-    """Return how many episodes a second one process plays without anything around the simulator."""
+def bare_episodes(task: str, seconds: float) -> tuple[float, float]:
+    """Return the episodes a second of one process without anything around the simulator, and their processor time."""
     spec = catalog.load(task)
     environment, idle = Environment(spec), spec.idle_action
     action = np.asarray(idle, np.float32) if isinstance(idle, list) else idle
-    played, began = 0, time.perf_counter()
+    played, began, used = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() < began + seconds:
         obs, ended = environment.reset(played), False
         while not ended:
@@ -71,14 +71,27 @@ def bare_episodes(task: str, seconds: float) -> float:
             obs, _, terminated, truncated, _ = environment.step(act)
             ended = terminated or truncated
         played += 1
-    return played / (time.perf_counter() - began)
+    return played / (time.perf_counter() - began), (time.process_time() - used) / played
 
 
-def bare(task: str, seconds: float) -> float:
-    """Return the episodes a second of all cores together."""
+def bare(task: str, seconds: float) -> tuple[float, float]:
+    """Return the episodes a second of all cores together, and the processor time of one."""
     cores = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(cores) as processes:
-        return sum(processes.map(bare_episodes, [task] * cores, [seconds] * cores))
+        found = list(processes.map(bare_episodes, [task] * cores, [seconds] * cores))
+    return sum(rate for rate, _ in found), min(used for _, used in found)
+
+
+def processor_s(pid: int) -> float:
+    """Return the processor time of a process and its descendants, also of those that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        children = [
+            int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()
+        ]
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(processor_s, children))
 
 
 class Client:
@@ -136,7 +149,7 @@ def served(task: str, sessions: int) -> Iterator[tuple[str, int]]:
 def measure(task: str, at_once: int, seconds: float) -> dict[str, float]:
     """Return what so many sessions at once come to."""
     policy, opened = policy_of(task), list[float]()
-    with served(task, at_once) as (url, _):
+    with served(task, at_once) as (url, pid):
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(lambda seed: Client(url).play(seed, policy), range(4)))  # the simulators have started
         end = time.perf_counter() + seconds
@@ -151,14 +164,15 @@ def measure(task: str, at_once: int, seconds: float) -> dict[str, float]:
                 played += 1
             return played
 
-        began = time.perf_counter()
+        began, used = time.perf_counter(), processor_s(pid)
         with ThreadPoolExecutor(at_once) as threads:
             played = sum(threads.map(work, range(at_once)))
-        took = time.perf_counter() - began
+        took, used = time.perf_counter() - began, processor_s(pid) - used
     return {
         "sessions_an_hour": 3600 * played / took,
         "submissions_a_second": SUBMISSIONS * played / took,
         "episodes_a_second": EPISODES_OF_SESSION * played / took,
+        "processor_s": used / (EPISODES_OF_SESSION * played),
         "open_s": sum(opened) / len(opened),
     }
 
@@ -199,15 +213,16 @@ def main() -> None:
         leaks(options.leaks)
         return
     print(f"load average before: {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores")
-    print("task      at once  sessions/h  submissions/s  episodes/s  share of bare  opening, ms")
+    print("task      at once  sessions/h  submissions/s  episodes/s  of bare  processor ms  of bare  opening ms")
     for task in options.tasks:
         for at_once in map(int, options.at_once.split(",")):
-            limit = bare(task, min(5.0, options.seconds))
+            limit, least = bare(task, min(5.0, options.seconds))
             found = measure(task, at_once, options.seconds)
-            share = found["episodes_a_second"] / limit
             print(
                 f"{task:<9} {at_once:>7}  {found['sessions_an_hour']:>10.0f}  {found['submissions_a_second']:>13.2f}  "
-                f"{found['episodes_a_second']:>10.1f}  {share:>13.2f}  {1000 * found['open_s']:>11.1f}",
+                f"{found['episodes_a_second']:>10.1f}  {found['episodes_a_second'] / limit:>7.2f}  "
+                f"{1000 * found['processor_s']:>12.1f}  {least / found['processor_s']:>7.2f}  "
+                f"{1000 * found['open_s']:>10.1f}",
                 flush=True,
             )
 

@@ -26,10 +26,14 @@ def test_splits_are_disjoint(environment: str) -> None:
 def test_seeds_taken_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seed that an earlier index has is not given again: the next attempt is."""
     tiny = {"|0": 1, "|1": 2, "|2": 3}
-    monkeypatch.setattr(cases, "SIZES", {Split.TRAIN: 1, Split.VALIDATION: 1, Split.HELD_OUT: 1})
+    sizes = {Split.TRAIN: 1, Split.VALIDATION: 1, Split.HELD_OUT: 1}
     monkeypatch.setattr(cases, "_number", lambda _secret, label, **_bits: tiny[label[-2:]])
 
-    assert cases.derive(b"", "toy").seeds == {Split.TRAIN: (1,), Split.VALIDATION: (2,), Split.HELD_OUT: (3,)}
+    assert cases.derive(b"", "toy", sizes=sizes).seeds == {
+        Split.TRAIN: (1,),
+        Split.VALIDATION: (2,),
+        Split.HELD_OUT: (3,),
+    }
 
 
 def test_the_public_split_never_changes() -> None:

@@ -125,7 +125,7 @@ class OpenEnvWire:
                     await socket.close()
                     return
                 await socket.send_text(dumps(answer))
-        except (WebSocketDisconnect, KeyError):  # KeyError: bytes instead of text
+        except (WebSocketDisconnect, RuntimeError, KeyError):  # it left, also while it was answered; bytes, not text
             pass
         finally:
             client.leave()
