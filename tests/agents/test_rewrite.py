@@ -20,6 +20,7 @@ from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.run_document import run_document
 from model_proxies import REAL_KEY, VARIABLE
 from players import BROKEN, GOOD
+from shell import Shell
 from whole_runs import Told, config, events, played
 
 CHANGE = "<<<<<<< SEARCH\n{}\n=======\n{}\n>>>>>>> REPLACE"
@@ -47,7 +48,7 @@ def questions(model: ScriptedModel) -> list[str]:
     return [asked.body["messages"][0]["content"] for asked in model.asked]
 
 
-def test_a_whole_run(tmp_path: Path) -> None:
+def test_a_whole_run(shell: Shell, tmp_path: Path) -> None:
     """Each request is one program; what can't be constructed costs nothing, and the next request says why."""
     with ScriptedModel() as model:
         broken = says(f"{BROKEN}\nclass Policy: ...\n", "break it")
@@ -67,8 +68,9 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert "the same program" in asked[4]
     assert "tools" not in model.asked[0].body
     assert ended.findings["prompt"].startswith("improve ")
-    assert ended.findings["answers"].startswith(
-        "1 played, 8 without a file, 1 with a file that was known, 1 with a file"
+    assert (
+        "answers 1 played, 8 without a file, 1 with a file that was known, 1 with a file that could not be constructed"
+        in shell.printed("show", told.paths.root)
     )
 
 

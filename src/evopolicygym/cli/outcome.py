@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.analysis.run_scores import Row, compare
-from evopolicygym.core.agent import AgentConfig, AgentEnd
+from evopolicygym.core.agent import ANSWERS, AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import AgentEnded, CloseReason, RunOpened, RunStopped
 from evopolicygym.core.options import KNOBS, changed_settings
@@ -58,6 +58,9 @@ def show_outcome(
         console.print(_comparison(compare(state)))
     if usage := _format_usage(summary_of(record).usage):
         console.print(Text(f"model   {usage}"), soft_wrap=True)
+    turns = [event.findings for event in record.events if isinstance(event, AgentEnded)]
+    if answers := "; ".join(found[ANSWERS] for found in turns if ANSWERS in found):
+        console.print(Text(f"answers {printable(answers)}"), soft_wrap=True)
     opened = state.opened
     console.print(Text(f"entry   {_format_agent(opened.agent)}"), soft_wrap=True)
     if submissions_shown and (made_by := " ".join(filter(None, (opened.evopolicygym_version, opened.agent_version)))):

@@ -25,7 +25,7 @@ from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext
 from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
 from evopolicygym.agents.kit.neutral_harness.text_actions import blocks_of
 from evopolicygym.agents.kit.policy_form import IDEA, essentials, policy_form, rule_of
-from evopolicygym.core.agent import AgentConfig, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.agent import ANSWERS, AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 
 ABOUT = About("the smallest harness: one request, one program", Model.NEEDED, extra="agents", imports=("httpx2",))
@@ -83,7 +83,7 @@ class RewriteAgent(ModelSearchAgent):
         turn = ModelSearchAgent.play(self, workspace, endpoint, stop)
         digest = sha256(self.prompt.encode()).hexdigest()
         counts = ", ".join(f"{self.answers[kind]} {kind}" for kind in AnswerKind if self.answers[kind])
-        told = {"prompt": f"{self.prompt_name} {digest}", "answers": counts or "none"}
+        told = {"prompt": f"{self.prompt_name} {digest}", ANSWERS: counts or "none"}
         return replace(turn, findings={**turn.findings, **told})
 
 
