@@ -255,7 +255,9 @@ def test_the_command_line_sets_all_of_them(shell: Shell, tmp_path: Path) -> None
         one.name: expected(one) for one in knobs
     }
     assert {len(one.episodes) for one in state.submissions} == {3}
-    assert "feedback returns, finish, min episodes 2" in shell.printed("show", outcome["run"])
+    told = " ".join(shell.printed("show", outcome["run"]).replace("│", " ").split())
+    assert "feedback returns, skill evopolicygym" in told
+    assert "finish, min episodes 2" in told
     assert {case for one in state.submissions for case in one.charged.env_instances} <= set(range(5))
 
 

@@ -5,7 +5,8 @@ import pytest
 import own_pack
 from evopolicygym.core.errors import EvoPolicyGymError, UnknownName, UnregisteredId, UsageError
 from evopolicygym.core.task import Anchor, TaskText
-from evopolicygym.runs.environment import _pack_environment, resolve_environment
+from evopolicygym.environments.derived import pack_environment
+from evopolicygym.runs.environment import resolve_environment
 from evopolicygym.specs import pack_catalog
 
 
@@ -56,7 +57,7 @@ def test_the_anchors_of_a_pack(monkeypatch: pytest.MonkeyPatch) -> None:
     spec, _ = resolve_environment("CartPole-v1-short", TaskText.TERSE)
     other, _ = resolve_environment("CartPole-v1-short", TaskText.TERSE, (), {"sutton_barto_reward": True})
     pack = pack_catalog.load("limited")
-    limited = _pack_environment(pack, pack.tasks[0], (), {})
+    limited = pack_environment(pack, pack.tasks[0], (), {})
 
     assert (spec.random_anchor, spec.idle_anchor) == (Anchor(21.5, 0.5, 64), None)
     assert (spec.degenerate_anchor, spec.degenerate_policy) == (Anchor(9.0, 0.0, 64), "pushes to one side")
