@@ -23,7 +23,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rows import RunRow
 from evopolicygym.records.run_document import read_summary
-from evopolicygym.records.skill import describe_skill
+from evopolicygym.records.skill import skill_identity
 from evopolicygym.runs.config import resolve_run_config
 from fakes import FakeExecutor, opening
 from made_up import load_result
@@ -98,7 +98,7 @@ def toml(knob: Option) -> str:
 def expected(knob: Option) -> object:
     """Return a knob's chosen value as a record has it; of a world, its name, of a skill, its digest too."""
     if knob.name == "skill":
-        return describe_skill(Path(CHOSEN["skill"]))
+        return skill_identity(Path(CHOSEN["skill"]))
     value = "late" if knob.name == "world" else CHOSEN[knob.name]
     return format_setting(Limits(**value)) if isinstance(value, dict) else format_setting(value)
 

@@ -11,7 +11,7 @@ from evopolicygym.cli.play_options import parse_json_pairs, parse_pairs
 from evopolicygym.core.agent import IN_WORKSPACE, Allowance, Rates
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.skill import describe_skill
+from evopolicygym.records.skill import skill_identity
 from evopolicygym.runs.config import RunConfig, decode_run_config, merge_tables, parse_duration, read_table
 from evopolicygym.runs.run import play
 from evopolicygym.runs.workspace import add_skill, create_workspace
@@ -155,7 +155,7 @@ def test_workspaces_hold_what_commands_may_mean(tmp_path: Path) -> None:
     """What a command's words may name in the workspace is what is laid in every workspace."""
     create_workspace(RunPaths(tmp_path))
     skill = Path(__file__).parents[2] / "skills" / "evopolicygym"
-    add_skill(RunPaths(tmp_path), skill, describe_skill(skill))
+    add_skill(RunPaths(tmp_path), skill, skill_identity(skill))
 
     assert {path.name for path in (tmp_path / "workspace").iterdir()} == IN_WORKSPACE
 

@@ -29,8 +29,11 @@ class Policy:
         pass
 
     def act(self, obs):
-        return int(obs[0] / 2 + obs[1] + 18 * obs[2] + 3.5 * obs[3] > 0)
+        return {action}
 """
+STRONG = "int(obs[0] / 2 + obs[1] + 18 * obs[2] + 3.5 * obs[3] > 0)"
+"""The action of a policy for cartpole that holds the pole to the end."""
+HOLDS = POLICY.format(action=STRONG)
 
 
 class Reply(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.training.server import TrainingServer
-from training_clients import CONFIG, POLICY, ask
+from training_clients import CONFIG, HOLDS, ask
 
 client = pytest.importorskip("websockets.sync.client")
 exceptions = pytest.importorskip("websockets.exceptions")
@@ -40,7 +40,7 @@ def test_a_socket_is_a_client(server: TrainingServer) -> None:
     with connected(server) as tell:
         first = tell("reset", {"seed": 11, "episode_id": "mine"})["data"]
         steps: list[Any] = [
-            {"text": f"```python\n{POLICY}```"},
+            {"text": f"```python\n{HOLDS}```"},
             {"action": "submit", "arguments": {"episodes": 4}},
             {"action": "finish"},
         ]

@@ -10,8 +10,8 @@ import pytest
 from evopolicygym.core.errors import RequestRefused, UsageError
 from evopolicygym.training.environment import TextEnvironment, TrainingEnvironment
 from evopolicygym.training.server import TrainingServer
-from evopolicygym.training.sessions import Opener, Sessions
-from training_clients import CONFIG, OPTIONS, POLICY, ask
+from evopolicygym.training.sessions import SessionFactory, Sessions
+from training_clients import CONFIG, HOLDS, OPTIONS, ask
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_the_session_wire(server: TrainingServer) -> None:
     assert [tool["name"] for tool in row["responses_create_params"]["tools"]] == ["write", "submit", "look", "finish"]
 
     seeded = ask(f"{server.url}/seed_session", {**row, "anything": "else"})
-    written = ask(f"{server.url}/write", {"path": "policy.py", "content": POLICY}, seeded.cookie)
+    written = ask(f"{server.url}/write", {"path": "policy.py", "content": HOLDS}, seeded.cookie)
     refused = ask(f"{server.url}/submit", {"episodes": 9}, written.cookie)
     submitted = ask(f"{server.url}/submit", {"episodes": 4}, refused.cookie)
     finished = ask(f"{server.url}/finish", {}, submitted.cookie)
@@ -111,7 +111,7 @@ def test_a_client_has_the_rewards_of_a_session_here(server: TrainingServer) -> N
     """The plain classes do the same by a server as in this process."""
     steps: list[Any] = [
         {"action": "submit", "arguments": {"episodes": 2}},
-        f"```python\n{POLICY}```\n/submit 3",
+        f"```python\n{HOLDS}```\n/submit 3",
         "/finish",
     ]
     outcomes = []
@@ -123,24 +123,24 @@ def test_a_client_has_the_rewards_of_a_session_here(server: TrainingServer) -> N
 
     tools = TrainingEnvironment(url=server.url)
     assert "Task: cartpole" in tools.reset(seed=10)
-    tools.write("policy.py", POLICY)
+    tools.write("policy.py", HOLDS)
     tools.submit(2)
     assert tools.get_reward() == pytest.approx(1 - 0.1 * 2 / 8)
 
 
 @pytest.fixture(scope="module")
-def opener() -> Iterator[Opener]:
+def factory() -> Iterator[SessionFactory]:
     """What opens sessions in this process."""
-    made = Opener.of(CONFIG)
+    made = SessionFactory.of(CONFIG)
     yield made
     made.pool.close()
 
 
-def test_a_session_waits_for_room(opener: Opener) -> None:
+def test_a_session_waits_for_room(factory: SessionFactory) -> None:
     """Beyond the sessions that may be open, the next one waits in turn, and is refused only when it waited too long."""
 
     async def play() -> None:
-        sessions = Sessions(replace(opener, config=replace(CONFIG, most_open=1)))
+        sessions = Sessions(replace(factory, config=replace(CONFIG, sessions=1)))
         first = await sessions.open(1)
         waiting = [asyncio.ensure_future(sessions.open(seed)) for seed in (2, 3)]
         while sessions.status["waiting"] < 2:
@@ -153,7 +153,7 @@ def test_a_session_waits_for_room(opener: Opener) -> None:
         assert (await waiting[1]).drawn.seed == 3
         sessions.close_all()
 
-        sessions = Sessions(replace(opener, config=replace(CONFIG, most_open=1, queue_s=1e-3)))
+        sessions = Sessions(replace(factory, config=replace(CONFIG, sessions=1, queue_s=1e-3)))
         await sessions.open(1)
         with pytest.raises(RequestRefused, match="1 sessions are open"):
             await sessions.open(2)
@@ -162,27 +162,27 @@ def test_a_session_waits_for_room(opener: Opener) -> None:
     asyncio.run(play())
 
 
-def test_a_dead_client_is_reaped_but_never_in_a_step(opener: Opener) -> None:
+def test_a_dead_client_is_reaped_but_never_in_a_step(factory: SessionFactory) -> None:
     """A session is closed when its client hasn't asked for long, and not while it is asked or played."""
 
     async def play() -> None:
-        sessions = Sessions(replace(opener, config=replace(CONFIG, idle_s=1e-9)))
+        sessions = Sessions(replace(factory, config=replace(CONFIG, idle_s=1e-9)))
         session = await sessions.open(1)
-        with sessions.asked(session.id):
+        with sessions.in_use(session.id):
             sessions.reap()
         assert sessions.status["open"] == 1
-        with sessions.asked(session.id):
-            session.begin("submit", {"episodes": 8})
+        with sessions.in_use(session.id):
+            session.start("submit", {"episodes": 8})
         sessions.reap()  # its episodes are played, or it is scored, until it is settled
         assert sessions.status["open"] == 1 or session.done
-        await sessions.settle(session, None)
+        await sessions.wait_until_settled(session, None)
         sessions.reap()
         assert sessions.status["open"] == 0
         with (
             pytest.raises(RequestRefused, match="it was closed after 1e-09 s without a request"),
-            sessions.asked(session.id),
+            sessions.in_use(session.id),
         ):
             pass
-        assert not (opener.pool.directory / session.id).exists()
+        assert not (factory.pool.directory / session.id).exists()
 
     asyncio.run(play())

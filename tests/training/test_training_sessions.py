@@ -20,6 +20,7 @@ from evopolicygym.training.draw import Distribution, TrainingSplit, draw, tasks_
 from evopolicygym.training.environment import TextEnvironment, TrainingEnvironment
 from evopolicygym.training.rewards import Shaping, scale_of
 from evopolicygym.training.sessions import TrainingOptions
+from training_clients import POLICY, STRONG
 
 STANDARD: TrainingOptions = {
     "tasks": ["cartpole"],
@@ -30,19 +31,8 @@ STANDARD: TrainingOptions = {
     "held_out": 4,
     "workers": 1,
 }
-POLICY = """\
-class Policy:
-    def __init__(self, obs_space, action_space, env_meta):
-        pass
-
-    def reset(self, episode_index):
-        pass
-
-    def act(self, obs):
-        return {action}
-"""
-WEAK, STRONG = "int(obs[3] > 0)", "int(obs[0] / 2 + obs[1] + 18 * obs[2] + 3.5 * obs[3] > 0)"
-"""Actions of two policies for cartpole: one that beats random play, and one that holds the pole to the end."""
+WEAK = "int(obs[3] > 0)"
+"""The action of a policy for cartpole that beats random play."""
 
 
 def policy(action: str) -> dict[str, Any]:
@@ -167,7 +157,7 @@ def test_seeds_draw_everything() -> None:
         ({"interfaces": ["odd"]}, "Invalid interfaces: expected standard, permuted, anonymous, got 'odd'"),
         ({"shaping": "odd"}, "Invalid shaping: expected none, train, validation, got 'odd'"),
         ({"price": 2}, "Invalid price: expected a number from 0 to 1, got 2"),
-        ({"sessions": 0}, "Invalid most_open: expected a number above 0, got 0"),
+        ({"sessions": 0}, "Invalid sessions: expected a number above 0, got 0"),
         ({"url": "http://127.0.0.1:1", "workers": 1}, "Invalid workers: expected none beside a url"),
         ({"task": "cartpole"}, "no option of training named 'task'. Did you mean 'tasks'?"),
     ],

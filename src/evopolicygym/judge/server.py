@@ -37,7 +37,7 @@ from evopolicygym.judge.session import JudgeSession
 from evopolicygym.judge_client.address import JudgeAddress
 from evopolicygym.records import task_text
 from evopolicygym.records.paths import SUMMARY, RunPaths
-from evopolicygym.serving.body import BodyRefused, read_body
+from evopolicygym.serving.body import BodyRefused, json_response, read_body
 from evopolicygym.serving.connection import Connection
 from evopolicygym.serving.guard import Guard, Refusal, is_secret
 from evopolicygym.serving.http_server import Server, disable_uvicorn_logs
@@ -179,7 +179,7 @@ def _application(session: JudgeSession) -> Starlette:
     grounds, publications = session.rollouts.executor.grounds, _Publications(session)
 
     async def info(_: Request) -> Response:
-        return _answer(task_text.info(visible(session.state), grounds, session.rules))
+        return json_response(task_text.info(visible(session.state), grounds, session.rules))
 
     async def task(_: Request) -> Response:
         return PlainTextResponse(task_text.task_text(visible(session.state)), media_type="text/markdown")
@@ -194,18 +194,18 @@ def _application(session: JudgeSession) -> Starlette:
         index, wait = await charged(request)
         if wait:
             await publications.wait(index, request)
-        return _answer(receipt(session, index), 200 if wait else 202)
+        return json_response(receipt(session, index), 200 if wait else 202)
 
     async def submissions(_: Request) -> Response:
-        return _answer({"submissions": lines(session)})
+        return json_response({"submissions": lines(session)})
 
     async def submission(request: Request) -> Response:
-        return _answer(receipt(session, _submit_index(request, session)))
+        return json_response(receipt(session, _submit_index(request, session)))
 
     async def finish(request: Request) -> Response:
         parse_empty(await _json_body(request, empty={}), "finishing")
         await run_in_threadpool(session.finish)
-        return _answer({"status": "closed"})
+        return json_response({"status": "closed"})
 
     routes = [
         Route("/info", info, methods=["GET"]),
@@ -244,24 +244,24 @@ def _policy_routes(session: JudgeSession) -> list[Route]:
 
     async def policy(request: Request) -> Response:
         index = _submit_index(request, session)
-        return _answer(_files(session, index, await run_in_threadpool(session.policy_of, index)))
+        return json_response(_files(session, index, await run_in_threadpool(session.policy_of, index)))
 
     async def check(request: Request) -> Response:
         settings = parse_check(await _json_body(request, empty={}))
         trial = await run_in_threadpool(session.try_policy, settings)
-        return _answer(trial_answer(trial, session.trials.left))
+        return json_response(trial_answer(trial, session.trials.left))
 
     async def restore(request: Request) -> Response:
         parse_empty(await _json_body(request, empty={}), "restoring")
         index = _submit_index(request, session)
-        return _answer(_files(session, index, await run_in_threadpool(session.restore_policy, index)))
+        return json_response(_files(session, index, await run_in_threadpool(session.restore_policy, index)))
 
     async def frames(request: Request) -> Response:
         index = _submit_index(request, session)
         asked = parse_stills(*(request.query_params.get(name, "") for name in ("episode", "steps")))
         found = await run_in_threadpool(session.frames, index, *asked)
         pictures = {str(step): base64.b64encode(picture).decode() for step, picture in found.items()}
-        return _answer({"submit_id": index - first_visible(session.state), "frames": pictures})
+        return json_response({"submit_id": index - first_visible(session.state), "frames": pictures})
 
     return [
         Route("/submissions/{index}/frames", frames, methods=["GET"]),
@@ -337,10 +337,6 @@ async def _json_body(request: Request, empty: object = None) -> object:
         return strict_json.decode(body)
     except strict_json.NotStrict as error:
         raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"The body is not strict JSON: {error}.") from None
-
-
-def _answer(content: object, status: int = 200) -> Response:
-    return Response(dumps(content), status, media_type="application/json")
 
 
 def _refusal(refused: RequestRefused) -> Response:

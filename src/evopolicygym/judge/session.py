@@ -49,6 +49,7 @@ Capture = Callable[[Mapping[str, Setting]], str]
 
 Raises ``RequestRefused`` if that fails.
 """
+CLOSED_MESSAGE = "The run is closed: no more submissions are accepted."
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,6 @@ def require_submissions(state: RunState) -> None:
         raise RequestRefused(RefusalStatus.CLOSED, message, 409)
     if not state.takes_submissions:
         raise RequestRefused(RefusalStatus.CLOSED, CLOSED_MESSAGE, 409)
-
-
-CLOSED_MESSAGE = "The run is closed: no more submissions are accepted."
 
 
 def record_charge(writer: RunWriter, charge: Charge, checkpoint: str, request: SubmitRequest) -> SubmissionState:

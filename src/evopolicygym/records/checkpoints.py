@@ -24,17 +24,24 @@ def checkpoint_name(files: Mapping[str, tuple[int, str]]) -> str:
 
 
 def name_of(checkpoint: Path, root: Path | None = None) -> str:
-    """Return the name that a stored checkpoint should have, by its present content.
+    """Return the name that a stored checkpoint should have, by its present content; raise as ``hash_files`` does."""
+    return checkpoint_name(hash_files(checkpoint, root))
+
+
+def hash_files(
+    directory: Path, root: Path | None = None, most: int = regular_file.MOST_TREE
+) -> dict[str, tuple[int, str]]:
+    """Return the size and the SHA-256 of each file below a directory, by POSIX path; together at most ``most`` bytes.
 
     Raises ``RecordError`` if it has anything but regular files and directories, or if a link below ``root`` leads to
-    it: nothing that isn't hashed can be played.
+    it: nothing that isn't hashed can be used.
     """
     files = {}
-    for path, _ in regular_file.below(checkpoint, root):
-        with regular_file.reader(path, checkpoint) as file:
+    for path, _ in regular_file.below(directory, root, most):
+        with regular_file.reader(path, directory) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            files[path.relative_to(checkpoint).as_posix()] = file.tell(), digest
-    return checkpoint_name(files)
+            files[path.relative_to(directory).as_posix()] = file.tell(), digest
+    return files
 
 
 @cache

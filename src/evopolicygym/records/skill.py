@@ -1,17 +1,18 @@
 """A skill: a directory with ``SKILL.md`` that an agent is handed, read-only, in its workspace.
 
-A run records the directory's name and the start of a SHA-256 of its files, so that runs with another skill, or with
-another version of one, are other entries.
+A run records the directory's name and the start of a SHA-256 of its files, computed as that of a checkpoint, so that
+runs with another skill, or with another version of one, are other entries.
 """
 
-import hashlib
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import SKILL, SKILL_ENTRY
 from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.records.checkpoints import checkpoint_name, hash_files
 
 MOST_BYTES, MOST_FILES = 16 << 20, 1000
 LEFT_OUT = frozenset({".git", "__pycache__"})
@@ -20,7 +21,7 @@ DIGITS = 16
 """Hexadecimal digits of the digest that are recorded."""
 
 
-def describe_skill(directory: Path) -> str:
+def skill_identity(directory: Path) -> str:
     """Return the name of a skill and the start of its digest; raise ``UsageError`` if a directory isn't one."""
     expected = f"expected a directory with {SKILL_ENTRY}"
     if not NAME.fullmatch(name := directory.resolve().name):
@@ -36,34 +37,29 @@ def describe_skill(directory: Path) -> str:
     return f"{name} {_digest(files)}"
 
 
-def copy_skill(source: Path, workspace: Path, described: str) -> None:
-    """Put a skill into a workspace, read-only; raise ``UsageError`` if it is no longer as it was described."""
+def copy_skill(source: Path, workspace: Path, identity: str) -> None:
+    """Put a skill into a workspace, read-only; raise ``UsageError`` if it has changed since it was identified."""
     target = workspace / SKILL
     shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_OUT))
-    if not is_unchanged(workspace, described):
+    if not is_unchanged(workspace, identity):
         raise UsageError(f"The skill {source} changed while the run was opened; start it again.")
     for path, _ in regular_file.below(target):
         path.chmod(path.stat().st_mode & 0o555)
 
 
-def is_unchanged(workspace: Path, described: str) -> bool:
-    """Return whether the skill in a workspace is the one that was described.
+def is_unchanged(workspace: Path, identity: str) -> bool:
+    """Return whether the skill in a workspace has this identity.
 
     Raises ``FileNotFoundError`` where there is none, ``RecordError`` if it holds anything but files and directories.
     """
-    return described.rpartition(" ")[2] == _digest(_files(workspace / SKILL, workspace))
+    return identity.rpartition(" ")[2] == _digest(_files(workspace / SKILL, workspace))
 
 
-def _files(directory: Path, root: Path | None = None) -> dict[str, Path]:
-    """Return a skill's files by their paths in it, in order."""
-    files = {path.relative_to(directory): path for path, _ in regular_file.below(directory, root, MOST_BYTES)}
-    return {str(name): files[name] for name in sorted(files) if not LEFT_OUT & set(name.parts)}
+def _files(directory: Path, root: Path | None = None) -> dict[str, tuple[int, str]]:
+    """Return the size and the SHA-256 of each of a skill's files, by path."""
+    files = hash_files(directory, root, MOST_BYTES)
+    return {path: found for path, found in files.items() if LEFT_OUT.isdisjoint(path.split("/"))}
 
 
-def _digest(files: dict[str, Path]) -> str:
-    digest = hashlib.sha256()
-    for name, path in files.items():
-        content = regular_file.read(path, MOST_BYTES)
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()[:DIGITS]
+def _digest(files: Mapping[str, tuple[int, str]]) -> str:
+    return checkpoint_name(files)[:DIGITS]

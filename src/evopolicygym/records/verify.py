@@ -107,14 +107,14 @@ def _task(opened: RunOpened) -> Finding:
     return Finding(TASK, ok=True, detail=f"a task of its own named {spec.name}, fingerprint {computed[:12]}…")
 
 
-def _skill(described: str, paths: RunPaths) -> Finding:
+def _skill(identity: str, paths: RunPaths) -> Finding:
     try:
-        unchanged = is_unchanged(paths.workspace, described)
+        unchanged = is_unchanged(paths.workspace, identity)
     except FileNotFoundError:
-        return Finding(SKILL, ok=True, detail=f"not checked: {described} is not in the record", verdict=UNCHECKED)
+        return Finding(SKILL, ok=True, detail=f"not checked: {identity} is not in the record", verdict=UNCHECKED)
     except (OSError, RecordError) as error:
         return Finding(SKILL, ok=False, detail=str(error))
-    detail = described if unchanged else f"its files in the workspace are not those of {described}"
+    detail = identity if unchanged else f"its files in the workspace are not those of {identity}"
     return Finding(SKILL, unchanged, detail)
 
 

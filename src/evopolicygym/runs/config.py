@@ -51,7 +51,7 @@ from evopolicygym.core.text import now, printable, shell_word
 from evopolicygym.core.world import STANDARD, World
 from evopolicygym.environments.pickled import Maker, reference_to
 from evopolicygym.records.group_access import GROUP
-from evopolicygym.records.skill import describe_skill
+from evopolicygym.records.skill import skill_identity
 from evopolicygym.runs.environment import resolve_environment, resolve_world
 from evopolicygym.sandbox.levels import parse_features
 from evopolicygym.sandbox.packages import normalise_names
@@ -177,8 +177,8 @@ def build_run_config(task: str, options: RunOptions) -> RunConfig:
     if (world := resolve_world(task, options["world"])) is not None:
         environment = environment.in_world(world)
     skill = Path(options["skill"]) if options["skill"] else None
-    described = describe_skill(skill) if skill else ""
-    options = {**options, "text": text.value, "world": world.name if world else STANDARD, "skill": described}
+    identity = skill_identity(skill) if skill else ""
+    options = {**options, "text": text.value, "world": world.name if world else STANDARD, "skill": identity}
     return RunConfig(
         task=Task(
             environment,

@@ -36,8 +36,8 @@ def resolve_environment(
     """Return the spec of an environment and the kind of its texts.
 
     ``name`` is a spec's name or ``.toml`` file, a pack's task, each also as ``evopolicygym/NAME``, or another id of
-    gymnasium. Raises ``UnknownName`` or
-    ``UsageError`` if it is unknown, not installed or takes no arguments, ``EnvironmentFault`` if its simulator fails.
+    gymnasium. Raises ``UnknownName`` or ``UsageError`` if it is unknown, not installed or takes no arguments,
+    ``EnvironmentFault`` if its simulator fails.
     """
     given, name = dict(arguments or {}), name.removeprefix(f"{NAMESPACE}/")
     if name.endswith(".toml") or name in catalog.names():

@@ -70,9 +70,9 @@ def create_workspace(paths: RunPaths, films: int = 0, policy_packages: Collectio
         _insert_section(paths, "films.md", BEFORE_FILMS, films=films, a_submission=FILMS_A_SUBMISSION)
 
 
-def add_skill(paths: RunPaths, source: Path, described: str) -> None:
+def add_skill(paths: RunPaths, source: Path, identity: str) -> None:
     """Hand a skill to the agent, and have its rules say so; raise ``UsageError`` if it has changed meanwhile."""
-    copy_skill(source, paths.workspace, described)
+    copy_skill(source, paths.workspace, identity)
     _insert_section(paths, "skill.md", BEFORE_BUDGET)
 
 

@@ -1,12 +1,14 @@
-"""Bodies of requests: read within a time, and counted against a bound on the memory of all."""
+"""Bodies of requests: read within a time, and counted against a bound on the memory of all. JSON responses."""
 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.strict_json import dumps
 
 
 class BodyRefused(EvoPolicyGymError):
@@ -68,6 +70,11 @@ async def read_body(
         raise BodyRefused(408, "The body took too long to arrive.") from None
     except ClientDisconnect:
         raise BodyRefused(400, "The body is incomplete.") from None
+
+
+def json_response(document: object, status: int = 200) -> Response:
+    """Return a response with a document as strict JSON."""
+    return Response(dumps(document), status, media_type="application/json")
 
 
 async def _read(request: Request, on_chunk: Callable[[int], None]) -> bytes:

@@ -83,8 +83,10 @@ class Distribution:
     """Of tasks that have one text only, it is that one."""
     budgets: tuple[int, ...] = (8, 16, 32, 64)
     """Train episodes."""
-    validation_cases: int = VALIDATION_CASES
-    held_out_cases: int = HELD_OUT_CASES
+    validation: int = VALIDATION_CASES
+    """Hidden validation cases."""
+    held_out: int = HELD_OUT_CASES
+    """Hidden held-out cases."""
 
     def __post_init__(self) -> None:
         """Raise ``UsageError`` for a choice that can't be played, or a task of another split."""
@@ -118,7 +120,7 @@ def tasks_of(split: TrainingSplit) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DrawnTask:
-    """What one session plays. Stays with whoever trains; the agent sees the task's text alone."""
+    """What one session plays. It is for trainers; the agent sees the task's text alone."""
 
     seed: int
     split: TrainingSplit
@@ -129,7 +131,7 @@ class DrawnTask:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What is told about it to whoever trains."""
+        """Its description, for trainers."""
         return {
             "seed": self.seed,
             "split": self.split.value,
@@ -141,8 +143,8 @@ class DrawnTask:
         }
 
 
-def checked_seed(seed: object) -> int:
-    """Return a seed; raise ``UsageError`` if it is none."""
+def parse_seed(seed: object) -> int:
+    """Return a seed; raise ``UsageError`` if it is invalid."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
         raise UsageError(f"Invalid seed: expected an integer from 0 to {LARGEST_SEED}, got {str(seed)[:60]!r}.")
     return seed
@@ -150,7 +152,7 @@ def checked_seed(seed: object) -> int:
 
 def draw(distribution: Distribution, seed: int) -> DrawnTask:
     """Return what a seed names; raise ``UsageError`` if the seed is invalid, or its task can't be played here."""
-    seed = checked_seed(seed)
+    seed = parse_seed(seed)
     secret = hashlib.sha256(f"evopolicygym training 1|{distribution.split.value}|{seed}".encode()).digest()
 
     def choose(what: str, choices: Sequence[Any]) -> Any:  # noqa: ANN401 - one of the choices
@@ -170,8 +172,8 @@ def _task(distribution: Distribution, name: str, choose: Callable[[str, Sequence
     task = Task(
         _in_world(spec, name, world),
         BudgetRule(choose("budget", distribution.budgets)),
-        validation_cases=distribution.validation_cases,
-        held_out_cases=distribution.held_out_cases,
+        validation_cases=distribution.validation,
+        held_out_cases=distribution.held_out,
         train_cases=TRAIN_CASES,
         limits=LIMITS,
         feedback=FeedbackProfile.FULL,

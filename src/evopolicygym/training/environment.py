@@ -15,11 +15,11 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
+from evopolicygym.training.actions import HOW, actions_of
 from evopolicygym.training.draw import LIMITS
 from evopolicygym.training.pool import Pool
-from evopolicygym.training.session import Outcome, TrainingSession, joined
-from evopolicygym.training.sessions import Opener, TrainingConfig, TrainingOptions, training_config
-from evopolicygym.training.text import HOW, actions_of
+from evopolicygym.training.session import Outcome, TrainingSession, join_outcomes
+from evopolicygym.training.sessions import SessionFactory, TrainingConfig, TrainingOptions, training_config
 
 WAIT_S = 600.0
 """Seconds that a look and a finish wait for what is played."""
@@ -35,7 +35,7 @@ class Seat(Protocol):
 
     task: str
 
-    def take(self, step: Mapping[str, Any], wait_s: float) -> Outcome:
+    def step(self, step: Mapping[str, Any], wait_s: float) -> Outcome:
         """Take a step: an ``action`` with ``arguments``, or a ``text``."""
 
     def document(self) -> dict[str, Any]:
@@ -50,10 +50,10 @@ class LocalSeat:
 
     def __init__(self, config: TrainingConfig, seed: int) -> None:
         """Open the session that a seed names."""
-        self._session: TrainingSession = Opener(config, _pool_of(config)).open(seed)
+        self._session: TrainingSession = SessionFactory(config, _pool_of(config)).open(seed)
         self.task = self._session.task
 
-    def take(self, step: Mapping[str, Any], wait_s: float) -> Outcome:
+    def step(self, step: Mapping[str, Any], wait_s: float) -> Outcome:
         """Take a step; a refusal is its outcome."""
         outcomes = list[Outcome]()
         for action, arguments in actions_of(step):
@@ -62,9 +62,9 @@ class LocalSeat:
             except RequestRefused as refused:
                 if self._session.closed:
                     raise
-                outcomes.append(self._session.refused(refused))
+                outcomes.append(self._session.refusal_outcome(refused))
                 break
-        return joined(outcomes)
+        return join_outcomes(outcomes)
 
     def document(self) -> dict[str, Any]:
         """Return what is known of the session."""
@@ -93,7 +93,7 @@ class RemoteSeat:
         opened = self._ask("/seed_session", {"seed": seed})
         self._id, self.task = str(opened["session"]), str(opened["task"])
 
-    def take(self, step: Mapping[str, Any], wait_s: float) -> Outcome:
+    def step(self, step: Mapping[str, Any], wait_s: float) -> Outcome:
         """Take a step."""
         found = self._ask("/act", {**step, "wait_s": wait_s})
         return Outcome(found["text"], found["reward"], found["done"], found["rewards"])
@@ -197,9 +197,9 @@ class TrainingEnvironment:
         if self._seat is None:
             return None
         try:
-            outcome = self._seat.take({"action": "finish"}, WAIT_S)
+            outcome = self._seat.step({"action": "finish"}, WAIT_S)
             while not outcome.done:
-                outcome = self._seat.take({"action": "look"}, WAIT_S)
+                outcome = self._seat.step({"action": "look"}, WAIT_S)
             return float(self._seat.document()["worth"]["value"])
         except EvoPolicyGymError:
             return None
@@ -209,7 +209,7 @@ class TrainingEnvironment:
     def _take(self, action: str, wait_s: float, **arguments: object) -> str:
         if self._seat is None:
             return "Refused: there is no session yet."
-        return self._seat.take({"action": action, "arguments": arguments}, wait_s).text
+        return self._seat.step({"action": action, "arguments": arguments}, wait_s).text
 
     def _close(self) -> None:
         if self._seat is not None:
@@ -218,7 +218,7 @@ class TrainingEnvironment:
                 seat.close()
 
     def __del__(self) -> None:
-        """Close the session of an environment that nobody has any more."""
+        """Close the session of an environment that is no longer referenced."""
         self._close()
 
 
@@ -244,7 +244,7 @@ class TextEnvironment:
         if self._seat is None:
             raise UsageError("There is no session: call reset first.")
         step = {"text": action} if isinstance(action, str) else action
-        outcome = self._seat.take(step, WAIT_S)
+        outcome = self._seat.step(step, WAIT_S)
         return outcome.text, outcome.reward, outcome.done, False, dict(outcome.rewards)
 
     def close(self) -> None:

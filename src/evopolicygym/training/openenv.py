@@ -1,4 +1,4 @@
-"""OpenEnv's wire: one WebSocket is one client, which resets and steps sessions; and what its tools ask for by HTTP.
+"""OpenEnv's wire: one WebSocket is one client, which resets and steps sessions; and what its tools read by HTTP.
 
 In: ``{"type": "reset" | "step" | "state" | "close" | "mcp", "data": ...}``, out: one message each, in order. A step is
 an action with its arguments, or a model's text. A reset without a seed draws one, and says which in ``metadata``. A
@@ -20,9 +20,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from evopolicygym.core import strict_json
 from evopolicygym.core.errors import EvoPolicyGymError, MissingExtra, RequestRefused, UsageError
 from evopolicygym.core.strict_json import dumps
-from evopolicygym.training.bodies import json_answer, json_body
-from evopolicygym.training.draw import LARGEST_SEED, checked_seed
-from evopolicygym.training.session import TOOLS, Outcome, TrainingSession
+from evopolicygym.serving.body import json_response, read_body
+from evopolicygym.training.actions import TOOLS
+from evopolicygym.training.draw import LARGEST_SEED, parse_seed
+from evopolicygym.training.session import Outcome, TrainingSession
 from evopolicygym.training.sessions import Sessions
 from evopolicygym.version import __version__
 
@@ -59,6 +60,8 @@ SCHEMA = {"action": ACTION_SCHEMA, "observation": OBSERVATION_SCHEMA, "state": S
 PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMETERS = -32700, -32600, -32601, -32602
 """Error codes of JSON-RPC."""
 MCP_VERSION = "2025-06-18"
+BODY_S = 60.0
+"""Seconds within which a body must arrive."""
 
 
 class OpenEnvWire:
@@ -80,10 +83,10 @@ class OpenEnvWire:
             "/list_environments": [NAME],
             f"/{NAME}/splits": [{"name": name, "type": _split_type(name)} for name in self._splits],
         }
-        tasks = {"tasks": _listed, "num_tasks": _counted, "task": _one, "task_range": _range}
+        tasks = {"tasks": _task_list, "num_tasks": _task_count, "task": _task_at, "task_range": _task_range}
         return [
-            *(Route(path, _said(answer), methods=["GET"]) for path, answer in answers.items()),
-            *(Route(f"/{NAME}/{path}", _by_body(answer), methods=["POST"]) for path, answer in tasks.items()),
+            *(Route(path, _constant(answer), methods=["GET"]) for path, answer in answers.items()),
+            *(Route(f"/{NAME}/{path}", _from_body(answer), methods=["POST"]) for path, answer in tasks.items()),
             Route("/reset", self._reset, methods=["POST"]),
             Route("/step", _without_a_session, methods=["POST"]),
             Route("/mcp", self._mcp, methods=["POST"]),
@@ -94,25 +97,25 @@ class OpenEnvWire:
         """Answer a session's first observation without keeping the session: HTTP has none on this wire."""
         try:
             seed = (await json_body(request)).get("seed")
-            session = await self._sessions.open(_drawn_seed() if seed is None else seed)
+            session = await self._sessions.open(_random_seed() if seed is None else seed)
         except EvoPolicyGymError as error:
-            return json_answer({"error": str(error)}, 400 if isinstance(error, UsageError) else 503)
+            return json_response({"error": str(error)}, 400 if isinstance(error, UsageError) else 503)
         self._sessions.close(session.id, "a reset by HTTP keeps no session")
-        return json_answer(_first_observation(session))
+        return json_response(_first_observation(session))
 
     async def _mcp(self, request: Request) -> Response:
         """Answer a message of the Model Context Protocol; tools act in the session that the request names."""
         try:
             message = strict_json.decode(await request.body() or b"{}")
         except strict_json.NotStrict:
-            return json_answer(_rpc_error(None, PARSE_ERROR, "The message is not JSON."))
+            return json_response(_rpc_error(None, PARSE_ERROR, "The message is not JSON."))
 
         async def act(name: str, arguments: Mapping[str, Any]) -> Outcome:
-            with self._sessions.asked(self._session_id(request)) as session:
-                return await self._sessions.take(session, {"action": name, "arguments": arguments}, None)
+            with self._sessions.in_use(self._session_id(request)) as session:
+                return await self._sessions.step(session, {"action": name, "arguments": arguments}, None)
 
         answer = await answer_rpc(message, act)
-        return Response(status_code=202) if answer is None else json_answer(answer)
+        return Response(status_code=202) if answer is None else json_response(answer)
 
     async def _serve(self, socket: WebSocket) -> None:
         """Serve one client until it leaves."""
@@ -174,7 +177,7 @@ class _Client:
 
     async def _reset(self, data: dict[str, Any]) -> dict[str, Any]:
         given, episode_id = data.get("seed"), data.get("episode_id")
-        seed = _drawn_seed() if given is None else checked_seed(given)
+        seed = _random_seed() if given is None else parse_seed(given)
         if episode_id is not None and not isinstance(episode_id, str):
             raise UsageError(f"Invalid episode_id: expected text, got {str(episode_id)[:60]!r}.")
         self.leave()
@@ -184,7 +187,7 @@ class _Client:
         return {"type": "observation", "data": _first_observation(session)}
 
     async def _step(self, data: dict[str, Any]) -> dict[str, Any]:
-        outcome = await self._take(data)
+        outcome = await self._act(data)
         self._steps += 1
         return {
             "type": "observation",
@@ -196,24 +199,36 @@ class _Client:
             },
         }
 
-    async def _take(self, step: Mapping[str, Any]) -> Outcome:
+    async def _act(self, step: Mapping[str, Any]) -> Outcome:
         if not self._session_id:
             raise UsageError("There is no session: reset first.")
-        with self._sessions.asked(self._session_id) as session:
-            return await self._sessions.take(session, step, None)
+        with self._sessions.in_use(self._session_id) as session:
+            return await self._sessions.step(session, step, None)
 
     async def _state(self, _: dict[str, Any]) -> dict[str, Any]:
         document: dict[str, Any] = {}
         if self._session_id:
-            with self._sessions.asked(self._session_id) as session:
+            with self._sessions.in_use(self._session_id) as session:
                 document = session.document
         return {"type": "state", "data": {**document, "episode_id": self._episode_id, "step_count": self._steps}}
 
     async def _mcp(self, data: dict[str, Any]) -> dict[str, Any]:
         async def act(name: str, arguments: Mapping[str, Any]) -> Outcome:
-            return await self._take({"action": name, "arguments": arguments})
+            return await self._act({"action": name, "arguments": arguments})
 
         return {"type": "mcp", "data": await answer_rpc(data, act) or {}}
+
+
+async def json_body(request: Request) -> dict[str, Any]:
+    """Return a request's body, empty if it has none; raise ``UsageError`` for anything but a JSON object."""
+    content = await read_body(request, BODY_S)
+    try:
+        body = strict_json.decode(content or b"{}")
+    except strict_json.NotStrict as error:
+        raise UsageError(f"Invalid body: expected JSON: {error}.") from error
+    if not isinstance(body, dict):
+        raise UsageError("Invalid body: expected a JSON object.")
+    return body
 
 
 async def answer_rpc(
@@ -228,9 +243,9 @@ async def answer_rpc(
     result: dict[str, Any]
     match method:
         case "initialize":
-            asked = given.get("protocolVersion") if isinstance(given, dict) else None
+            version = given.get("protocolVersion") if isinstance(given, dict) else None
             server = {"name": NAME, "version": __version__}
-            result = {"protocolVersion": asked or MCP_VERSION, "capabilities": {"tools": {}}, "serverInfo": server}
+            result = {"protocolVersion": version or MCP_VERSION, "capabilities": {"tools": {}}, "serverInfo": server}
         case "ping":
             result = {}
         case "tools/list":
@@ -254,7 +269,7 @@ async def answer_rpc(
 
 
 def openapi() -> dict[str, Any]:
-    """Return the OpenAPI document, which says what can be asked, and no more."""
+    """Return the OpenAPI document: the paths alone."""
     gets = ("/health", "/metadata", "/schema", "/state", "/list_environments", f"/{NAME}/splits")
     posts = ("/reset", "/step", "/mcp", *(f"/{NAME}/{name}" for name in ("tasks", "num_tasks", "task", "task_range")))
     answers = {"responses": {"200": {"description": "The answer, as JSON"}}}
@@ -276,7 +291,7 @@ def _first_observation(session: TrainingSession) -> dict[str, Any]:
     }
 
 
-def _drawn_seed() -> int:
+def _random_seed() -> int:
     return secrets.randbelow(1 << 31)
 
 
@@ -284,37 +299,37 @@ def _split_type(name: str) -> str:
     return "train" if name == "train" else "test"
 
 
-def _said(answer: object) -> Callable[[Request], Awaitable[Response]]:
-    async def say(_: Request) -> Response:
-        return json_answer(answer)
+def _constant(answer: object) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(_: Request) -> Response:
+        return json_response(answer)
 
-    return say
+    return respond
 
 
-def _by_body(answer: Callable[[Mapping[str, Any]], object]) -> Callable[[Request], Awaitable[Response]]:
-    async def say(request: Request) -> Response:
+def _from_body(answer: Callable[[Mapping[str, Any]], object]) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
         try:
-            return json_answer(answer(await json_body(request)))
+            return json_response(answer(await json_body(request)))
         except UsageError as error:
-            return json_answer({"detail": str(error)}, 400)
+            return json_response({"detail": str(error)}, 400)
 
-    return say
+    return respond
 
 
-def _listed(_: Mapping[str, Any]) -> object:
+def _task_list(_: Mapping[str, Any]) -> object:
     return {"tasks": [{"seed": seed} for seed in range(PREVIEWED)], "env_name": NAME}
 
 
-def _counted(_: Mapping[str, Any]) -> object:
+def _task_count(_: Mapping[str, Any]) -> object:
     return {"num_tasks": LARGEST_SEED + 1}
 
 
-def _one(asked: Mapping[str, Any]) -> object:
-    return {"task": {"seed": _index(asked.get("index"))}}
+def _task_at(body: Mapping[str, Any]) -> object:
+    return {"task": {"seed": _index(body.get("index"))}}
 
 
-def _range(asked: Mapping[str, Any]) -> object:
-    first, last = _index(asked.get("start") or 0), asked.get("stop")
+def _task_range(body: Mapping[str, Any]) -> object:
+    first, last = _index(body.get("start") or 0), body.get("stop")
     end = min(_index(first + PREVIEWED if last is None else last), first + PREVIEWED)
     return {"tasks": [{"seed": seed} for seed in range(first, end)]}
 
@@ -326,11 +341,11 @@ def _index(value: object) -> int:
 
 
 async def _without_a_session(_: Request) -> Response:
-    return json_answer({"detail": "A step needs a session: connect to /ws, and reset there."}, 400)
+    return json_response({"detail": "A step needs a session: connect to /ws, and reset there."}, 400)
 
 
 async def _without_websockets(_: Request) -> Response:
-    return json_answer({"error": str(MissingExtra("OpenEnv's wire", "training", "websockets"))}, 501)
+    return json_response({"error": str(MissingExtra("OpenEnv's wire", "training", "websockets"))}, 501)
 
 
 def _error(code: str, message: str) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, SandboxError
 from evopolicygym.core.options import AUTO
@@ -55,7 +54,7 @@ class Pool:
         self._changed = threading.Condition()
         self._queues: OrderedDict[Hashable, deque[_Work]] = OrderedDict()
         """By owner; the one whose turn it is comes first."""
-        self._grounds: dict[str, ExecutorInfo] = {}
+        self._infos: dict[str, ExecutorInfo] = {}
         self._closed = False
         count = workers or len(os.sched_getaffinity(0))
         self._claims = [claim() for _ in range(count)]
@@ -65,12 +64,6 @@ class Pool:
         ]
         for thread in self._threads:
             thread.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def workers(self) -> int:
@@ -83,7 +76,7 @@ class Pool:
         with self._changed:
             return sum(map(len, self._queues.values()))
 
-    def ask(
+    def enqueue(
         self, owner: Hashable, spec: EnvironmentSpec, play: Play, failed: Callable[[EvoPolicyGymError], None]
     ) -> None:
         """Queue a piece of work behind the owner's earlier ones; ``failed`` is called if it can't be played."""
@@ -91,20 +84,20 @@ class Pool:
             self._queues.setdefault(owner, deque()).append(_Work(spec, play, failed))
             self._changed.notify()
 
-    def forget(self, owner: Hashable) -> None:
+    def discard(self, owner: Hashable) -> None:
         """Drop an owner's work that has not begun."""
         with self._changed:
             self._queues.pop(owner, None)
 
-    def grounds(self, spec: EnvironmentSpec) -> ExecutorInfo:
+    def executor_info(self, spec: EnvironmentSpec) -> ExecutorInfo:
         """Return what a task's executor offers; the first time, wait for it to start."""
-        if found := self._grounds.get(simulator_of(spec)):
+        if found := self._infos.get(simulator_of(spec)):
             return found
-        self.wait_for(spec, lambda _: None)
-        return self._grounds[simulator_of(spec)]
+        self.play_and_wait(spec, lambda _: None)
+        return self._infos[simulator_of(spec)]
 
-    def wait_for(self, spec: EnvironmentSpec, play: Play) -> None:
-        """Have a piece of work that belongs to no session played, and wait for it; raise what kept it from that."""
+    def play_and_wait(self, spec: EnvironmentSpec, play: Play) -> None:
+        """Play a piece of work that belongs to no session, and wait for it; raise the error that prevented it."""
         done, errors = threading.Event(), list[EvoPolicyGymError]()
 
         def failed(error: EvoPolicyGymError) -> None:
@@ -115,7 +108,7 @@ class Pool:
             play(executor)
             done.set()
 
-        self.ask(object(), spec, played, failed)
+        self.enqueue(object(), spec, played, failed)
         done.wait()
         if errors:
             raise errors[0]
@@ -131,8 +124,8 @@ class Pool:
             work.failed(SandboxError("The training server was stopped."))
         for thread in self._threads:
             thread.join()
-        for held in self._claims:
-            held.release()
+        for claimed in self._claims:
+            claimed.release()
         if self._layers:
             self._layers.close()
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -182,6 +175,6 @@ class Pool:
             config = ExecutorConfig(spec, self._limits, self._isolation, place / name, place / f"{name}.log", workers=1)
             executors[name] = LocalExecutor(config, None if core is None else [core])
         executors.move_to_end(name)
-        if name not in self._grounds:
-            self._grounds[name] = executors[name].grounds
+        if name not in self._infos:
+            self._infos[name] = executors[name].grounds
         return executors[name]

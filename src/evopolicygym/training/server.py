@@ -9,7 +9,7 @@ The session wire is that of NeMo Gym's resources servers, which verifiers' built
 - ``POST /close_session`` closes; ``POST /aggregate_metrics`` answers means over verified rows.
 
 Every answer sets the cookie again, since some clients keep only the latest answer's. The id may also come in the header
-``x-session-id``. OpenEnv's wire is in ``training/openenv.py``.``GET /status`` has numbers for whoever runs the server.
+``x-session-id``. OpenEnv's wire is in ``training/openenv.py``. ``GET /status`` has numbers for who runs the server.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from starlette.types import Scope
 
 from evopolicygym.core.errors import EvoPolicyGymError, RequestRefused, UsageError
 from evopolicygym.core.score import mean
-from evopolicygym.serving.body import BodyRefused
+from evopolicygym.serving.body import BodyRefused, json_response
 from evopolicygym.serving.connection import Connection
 from evopolicygym.serving.guard import Guard, Refusal, bearer, is_secret
 from evopolicygym.serving.http_server import Server, disable_uvicorn_logs
-from evopolicygym.training.bodies import json_answer, json_body
-from evopolicygym.training.openenv import HAS_WEBSOCKETS, OpenEnvWire
-from evopolicygym.training.session import TOOLS, Outcome
-from evopolicygym.training.sessions import Opener, Sessions, TrainingConfig, refusal_of
+from evopolicygym.training.actions import TOOLS
+from evopolicygym.training.openenv import HAS_WEBSOCKETS, OpenEnvWire, json_body
+from evopolicygym.training.session import Outcome
+from evopolicygym.training.sessions import SessionFactory, Sessions, TrainingConfig, refusal_of
 
 COOKIE, HEADER = "evopolicygym_session", "x-session-id"
 MAX_BODY = 8 << 20
@@ -81,8 +81,8 @@ class TrainingServer:
             listener = socket.create_server((host, port), backlog=1024)
         except OSError as error:
             raise UsageError(f"The server can't listen on {host}:{port}: {error.strerror}.") from error
-        self._opener = Opener.of(config)
-        guard = Guard(application(self._opener), self._admit, _refused, MAX_BODY, {host, *allow_hosts})
+        self._factory = SessionFactory.of(config)
+        guard = Guard(application(self._factory), self._admit, _refused, MAX_BODY, {host, *allow_hosts})
         self._server = Server(guard, "training", TrainingConnection, has_lifespan=True, websockets=HAS_WEBSOCKETS)
         origin = self._server.serve(listener)
         self.url = f"{origin}/{self.token}" if self.token else origin
@@ -101,7 +101,7 @@ class TrainingServer:
     def close(self) -> None:
         """Stop serving and playing."""
         self._server.close()
-        self._opener.pool.close()
+        self._factory.pool.close()
 
     def _admit(self, scope: Scope) -> Scope | None:
         if not self.token:
@@ -113,12 +113,12 @@ class TrainingServer:
 
 
 def _refused(_: Scope, refusal: Refusal) -> Response:
-    return json_answer({"error": refusal.message}, refusal.http_status)
+    return json_response({"error": refusal.message}, refusal.http_status)
 
 
-def application(opener: Opener) -> Starlette:
-    """Return the application that serves sessions which ``opener`` opens."""
-    wire = SessionWire(opener)
+def application(factory: SessionFactory) -> Starlette:
+    """Return the application that serves sessions that ``factory`` opens."""
+    wire = SessionWire(factory)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -131,7 +131,7 @@ def application(opener: Opener) -> Starlette:
                 await reaper
             wire.sessions.close_all()
 
-    openenv = OpenEnvWire(wire.sessions, [opener.config.distribution.split.value], session_id_of)
+    openenv = OpenEnvWire(wire.sessions, [factory.config.distribution.split.value], session_id_of)
     return Starlette(routes=[*wire.routes, *openenv.routes], lifespan=lifespan)
 
 
@@ -144,9 +144,9 @@ async def _reap(sessions: Sessions) -> None:
 class SessionWire:
     """The routes of the session wire."""
 
-    def __init__(self, opener: Opener) -> None:
-        self._opener = opener
-        self.sessions = Sessions(opener)
+    def __init__(self, factory: SessionFactory) -> None:
+        self._factory = factory
+        self.sessions = Sessions(factory)
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -172,10 +172,10 @@ class SessionWire:
             try:
                 return await answer(request)
             except BodyRefused as refused:
-                return json_answer({"error": str(refused)}, refused.http_status)
+                return json_response({"error": str(refused)}, refused.http_status)
             except EvoPolicyGymError as error:
                 message, status = refusal_of(error)
-                return json_answer({"error": message}, status)
+                return json_response({"error": message}, status)
 
         return guarded
 
@@ -184,30 +184,23 @@ class SessionWire:
         session = await self.sessions.open(_seed_of(row))
         opened = {"session": session.id, "task": session.task, "tools": tool_schemas()}
         mcp = {"server_name": "evopolicygym", "url_path": "/mcp", "transport": "http", "headers": {HEADER: session.id}}
-        return _with_cookie(json_answer({**opened, "mcp": mcp}), session.id)
+        return _with_cookie(json_response({**opened, "mcp": mcp}), session.id)
 
     def _tool(self, name: str) -> Answer:
         async def act(request: Request) -> Response:
-            arguments = await json_body(request)
+            step = {"action": name, "arguments": await json_body(request)}
             session_id = session_id_of(request)
-            with self.sessions.asked(session_id) as session:
-                try:
-                    outcome = await self.sessions.act(session, name, arguments)
-                    answer = {"text": outcome.text, "done": outcome.done}
-                except RequestRefused as refused:
-                    if session.closed:
-                        raise
-                    # The agent's mistake is an answer to the agent: clients take another status for a broken server.
-                    answer = {"text": f"Refused: {refused}", "done": session.done}
-            return _with_cookie(json_answer(answer), session_id)
+            with self.sessions.in_use(session_id) as session:
+                outcome = await self.sessions.step(session, step, None)
+            return _with_cookie(json_response({"text": outcome.text, "done": outcome.done}), session_id)
 
         return act
 
     async def _act(self, request: Request) -> Response:
-        """Act as whoever trains does: by a tool's name or by a text, with the rewards in the answer."""
+        """Act for a trainer: by a tool's name or by a text, with the rewards in the answer."""
         body = await json_body(request)
-        with self.sessions.asked(session_id_of(request)) as session:
-            return json_answer(outcome_document(await self.sessions.take(session, body, _wait_s(body))))
+        with self.sessions.in_use(session_id_of(request)) as session:
+            return json_response(outcome_document(await self.sessions.step(session, body, _wait_s(body))))
 
     async def _verify(self, request: Request) -> Response:
         body, session_id = await json_body(request), session_id_of(request)
@@ -220,24 +213,23 @@ class SessionWire:
             except EvoPolicyGymError as error:
                 self.sessions.close(session_id, "it failed, and was masked")
                 failed = {"mask_sample": True, "failure_kind": "evopolicygym:fault", "failure_reason": str(error)}
-                return _with_cookie(json_answer({**body, "reward": 0.0, **failed}), session_id)
-        return _with_cookie(json_answer({**body, **verified(found)}), session_id)
+                return _with_cookie(json_response({**body, "reward": 0.0, **failed}), session_id)
+        return _with_cookie(json_response({**body, **verification(found)}), session_id)
 
     async def _scored(self, session_id: str) -> dict[str, Any]:
         """Finish a session if its agent hasn't, wait for its score, and close it."""
-        with self.sessions.asked(session_id) as session:
+        with self.sessions.in_use(session_id) as session:
             if not session.done:
                 await self.sessions.act(session, "finish", {}, 0.0)
-                await self.sessions.settle(session, None)
+                await self.sessions.wait_until_settled(session, None)
                 await self.sessions.act(session, "look", {}, 0.0)
             document = session.document
         self.sessions.close(session_id, "it was verified")
         return document
 
     async def _close(self, request: Request) -> Response:
-        session_id = session_id_of(request)
-        self.sessions.close(session_id, "its client closed it")
-        return json_answer({})
+        self.sessions.close(session_id_of(request), "its client closed it")
+        return json_response({})
 
     async def _aggregate(self, request: Request) -> Response:
         body = await json_body(request)
@@ -245,25 +237,25 @@ class SessionWire:
         names = ("reward", *METRICS)
         known = [row for row in rows if isinstance(row, dict) and not row.get("mask_sample")]
         means = {name: mean([row.get(name) for row in known]) for name in names} if known else {}
-        return json_answer(
+        return json_response(
             {"agent_metrics": means, "key_metrics": {"reward": means.get("reward")}, "group_level_metrics": []}
         )
 
     async def _status(self, _: Request) -> Response:
-        return json_answer(self.sessions.status)
+        return json_response(self.sessions.status)
 
     async def _session(self, request: Request) -> Response:
-        """Answer what is known of a session, for whoever trains; of a closed one, its result."""
+        """Answer what is known of a session, for a trainer; of a closed one, its result."""
         session_id = session_id_of(request)
         if found := self.sessions.result(session_id):
-            return json_answer(found)
-        with self.sessions.asked(session_id) as session:
-            return json_answer(session.document)
+            return json_response(found)
+        with self.sessions.in_use(session_id) as session:
+            return json_response(session.document)
 
     async def _row(self, request: Request) -> Response:
         """Answer the data row of a seed."""
         seed = int(request.path_params["seed"])
-        return json_answer(row_of(seed, await run_in_threadpool(self._opener.task, seed)))
+        return json_response(data_row(seed, await run_in_threadpool(self._factory.task, seed)))
 
 
 def tool_schemas() -> list[dict[str, Any]]:
@@ -274,7 +266,7 @@ def tool_schemas() -> list[dict[str, Any]]:
     ]
 
 
-def row_of(seed: int, task: str) -> dict[str, Any]:
+def data_row(seed: int, task: str) -> dict[str, Any]:
     """Return the data row of a seed, in the shape that NeMo Gym reads; ``task`` is what its agent reads first."""
     return {
         "responses_create_params": {"input": [{"role": "user", "content": task}], "tools": tool_schemas()},
@@ -282,7 +274,7 @@ def row_of(seed: int, task: str) -> dict[str, Any]:
     }
 
 
-def verified(document: Mapping[str, Any]) -> dict[str, Any]:
+def verification(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what ``/verify`` answers of a scored session beside the row: the reward, and numbers that are metrics."""
     worth = document["worth"]
     return {
@@ -299,7 +291,7 @@ def verified(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcome_document(outcome: Outcome) -> dict[str, Any]:
-    """Return an action's outcome as JSON, for whoever trains."""
+    """Return an action's outcome as JSON, for a trainer."""
     return {"text": outcome.text, "reward": outcome.reward, "done": outcome.done, "rewards": dict(outcome.rewards)}
 
 

@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from evopolicygym.analysis.ranking.known_scale import KnownScale
-from evopolicygym.core import cases, regular_file
+from evopolicygym.core import cases
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import PROTOCOL_VERSION, SEED_BITS, Split, SplitSource
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused
@@ -39,11 +38,9 @@ from evopolicygym.core.interface import InterfaceDraw, draw_interface, interface
 from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInfo, Recording
 from evopolicygym.core.run import RunState, Stage, SubmissionState, after
 from evopolicygym.core.score import total
-from evopolicygym.core.spaces import from_schema
-from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import PolicyContext, TaskInterface
-from evopolicygym.core.text import now, number
+from evopolicygym.core.text import now
 from evopolicygym.judge import feedback
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.rollouts import EpisodeJobBuilder, scoring, selection
@@ -51,82 +48,25 @@ from evopolicygym.judge.session import charge_event, charge_of, require_submissi
 from evopolicygym.records import task_text
 from evopolicygym.records.checkpoints import checkpoint_name
 from evopolicygym.records.journal import Journal, normalize_event
-from evopolicygym.records.trajectories import Step, read_steps
-from evopolicygym.rollout.checkpoint import MAX_DEPTH, MAX_NAME_BYTES, POLICY_FILE
 from evopolicygym.runs.anchors import starter_policy
 from evopolicygym.specs.catalog import spec_sha256
+from evopolicygym.training.actions import (
+    ACTIONS,
+    case_range,
+    encode_content,
+    parse_arguments,
+    parse_path,
+    refusal,
+)
 from evopolicygym.training.draw import DrawnTask
 from evopolicygym.training.pool import Pool
+from evopolicygym.training.report import describe_submissions
 from evopolicygym.training.rewards import RewardRule, Worth
 from evopolicygym.version import __version__
 
 AGENT = AgentConfig("training")
 AT_ONCE = 4
 """Episodes of a submission that one worker plays in turn before it looks after other sessions."""
-MOST_PRINTED = 1 << 20
-"""The largest file of an output that is read."""
-SHOWN_STEPS, SHOWN_OUTPUT, SHOWN_VALUE = 8, 600, 240
-"""Steps of an episode that ``look`` shows, and the most characters of an output and of an observation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of a tool."""
-
-    kind: str
-    """``string`` or ``integer``, as JSON Schema has it."""
-    meaning: str
-    needed: bool = False
-    default: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """An action of an agent."""
-
-    meaning: str
-    arguments: Mapping[str, Argument]
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments."""
-        return {
-            "type": "object",
-            "properties": {
-                name: {"type": each.kind, "description": each.meaning} for name, each in self.arguments.items()
-            },
-            "required": [name for name, each in self.arguments.items() if each.needed],
-            "additionalProperties": False,
-        }
-
-
-TOOLS: Mapping[str, Tool] = {
-    "write": Tool(
-        "Write a file of the policy; it replaces the file of that name.",
-        {
-            "path": Argument("string", "The file's path, such as policy.py.", needed=True),
-            "content": Argument("string", "Its whole content.", needed=True),
-        },
-    ),
-    "submit": Tool(
-        "Play the policy for some train episodes of the budget.",
-        {
-            "episodes": Argument("integer", "How many; by default an eighth of the budget."),
-            "first_case": Argument("integer", "The first of the train cases, from 0.", default=0),
-        },
-    ),
-    "look": Tool(
-        "See what the submissions returned, and some steps of the latest one's first episode.",
-        {"step": Argument("integer", "The first step to see, from 0.", default=0)},
-    ),
-    "finish": Tool("End here: the best submission is selected and scored on hidden cases.", {}),
-}
-"""What an agent can do, by name."""
-ACTIONS = (
-    "Write `policy.py`, submit it for a few episodes, look at what came of it, and write a better one. Your tools:\n\n"
-    + "\n".join(f"- `{name}({', '.join(tool.arguments)})`: {tool.meaning}" for name, tool in TOOLS.items())
-    + "\n\nThe starter policy, which is there now, plays at random.\n"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +83,7 @@ class Outcome:
     """All rewards by name (``training/rewards.py``)."""
 
 
-def joined(outcomes: Sequence[Outcome]) -> Outcome:
+def join_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
     """Return several actions' outcomes as that of one step."""
     names = dict.fromkeys(name for outcome in outcomes for name in outcome.rewards)
     return Outcome(
@@ -171,8 +111,8 @@ class _Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """An action that was done, while what it started may still be played."""
+class StartedAction:
+    """An action that was accepted; what it started may still be played."""
 
     text: str
     step: int | None = None
@@ -209,25 +149,25 @@ class TrainingSession:
         self._place = pool.directory / self.id
         self._place.mkdir()
         self._journal: Journal | None = None
-        self.state = after(None, self._normal(_opening(drawn, grounds, self._builder, self.id)))
+        self.state = after(None, self._logged(_opening(drawn, grounds, self._builder, self.id)))
         self._files: dict[str, bytes] = starter_policy()
         self._evaluations: dict[tuple[Split, str], _Evaluation] = {}
-        self._given = Worth()
+        self._last_worth = Worth()
         self.rewards: list[float] = []
         """The rewards that were given so far."""
         self.fault: EvoPolicyGymError | None = None
         """Why the session can't go on; None if it can."""
         self.closed = False
-        self.used = monotonic()
+        self.last_used = monotonic()
         """When its agent last acted."""
         self._watchers: list[Callable[[], None]] = []
 
-    def keep(self, log: Path) -> None:
-        """Keep its event log in a new file from now on; call it before anything else."""
+    def log_events(self, log: Path) -> None:
+        """Write its events to a new file from now on; call it before anything else."""
         self._journal = Journal(log)
         self._journal.append(self.state.opened, flush=False)
 
-    # What the agent does.
+    # For the agent.
 
     @property
     def task(self) -> str:
@@ -235,78 +175,80 @@ class TrainingSession:
         return f"{task_text.task_text(self.state, has_workspace=False)}\n## What you do\n\n{ACTIONS}"
 
     def act(self, action: str, arguments: Mapping[str, Any], wait_s: float = 0.0) -> Outcome:
-        """Do one of the actions of ``TOOLS``, wait for what is played up to so many seconds, and tell what came of it.
+        """Do one of the actions of ``TOOLS``, wait up to so many seconds for what it started, and return its outcome.
 
         Raises ``RequestRefused`` for an invalid action, which changes and costs nothing.
         """
-        said = self.begin(action, arguments)
-        if said.waits and wait_s:
+        started = self.start(action, arguments)
+        if started.waits and wait_s:
             with self._changed:
                 self._changed.wait_for(lambda: self.is_settled, wait_s)
-        return self.tell(said)
+        return self.outcome_of(started)
 
-    def begin(self, action: str, arguments: Mapping[str, Any]) -> "Begun":
-        """Do an action without waiting for what is played; ``tell`` then says what came of it."""
-        given = _arguments(action, arguments)
+    def start(self, action: str, arguments: Mapping[str, Any]) -> StartedAction:
+        """Do an action without waiting for what it starts; ``outcome_of`` then returns its outcome."""
+        given = parse_arguments(action, arguments)
         with self._changed:
-            self._require_sound()
-            self.used = monotonic()
+            self._require_playable()
+            self.last_used = monotonic()
             match action:
                 case "write":
                     return self._write(**given)
                 case "submit":
                     return self._submit(**given)
                 case "look":
-                    return Begun("", given["step"], waits=True)
+                    return StartedAction("", given["step"], waits=True)
                 case _:
                     return self._finish()
 
-    def tell(self, begun: "Begun") -> Outcome:
-        """Tell what came of an action, with the rewards since the action before."""
+    def outcome_of(self, started: StartedAction) -> Outcome:
+        """Return the outcome of an action, with the rewards since the action before."""
         with self._changed:
-            self._require_sound()
-            self.used = monotonic()
-            text = begun.text
-            if begun.waits and (self.is_idle or begun.step is not None):
-                text = self._report(begun.step or 0)
+            self._require_playable()
+            self.last_used = monotonic()
+            text = started.text
+            if started.waits and (self.is_idle or started.step is not None):
+                text = self._report(started.step or 0)
             worth = self.worth
-            rewards, self._given = worth.gain_over(self._given), worth
+            rewards, self._last_worth = worth.gain_over(self._last_worth), worth
             self.rewards.append(rewards["reward"])
             return Outcome(text, rewards["reward"], self.done, rewards)
 
-    def refused(self, why: RequestRefused) -> Outcome:
+    def refusal_outcome(self, why: RequestRefused) -> Outcome:
         """Return a refusal as the outcome of an action."""
         return Outcome(f"Refused: {why}", 0.0, self.done)
 
-    def _write(self, path: str, content: str) -> "Begun":
-        name, written = _path(path), _content(content)
+    def _write(self, path: str, content: str) -> StartedAction:
+        name, written = parse_path(path), encode_content(content)
         files = {**self._files, name: written}
         limits = self.state.opened.task.limits
         if len(files) > limits.checkpoint_files or sum(map(len, files.values())) > limits.checkpoint_mb << 20:
-            raise _refused(
+            raise refusal(
                 f"the policy would be larger than {limits.checkpoint_files} files or {limits.checkpoint_mb} MiB"
             )
         self._files = files
-        return Begun(f"{name}: {len(written):,} bytes written.")
+        return StartedAction(f"{name}: {len(written):,} bytes written.")
 
-    def _submit(self, episodes: int | None, first_case: int) -> "Begun":
+    def _submit(self, episodes: int | None, first_case: int) -> StartedAction:
         require_submissions(self.state)
         if episodes is None:
             episodes = min(max(1, self.state.budget // 8), self.state.remaining)
-        request = SubmitRequest(_cases(episodes, first_case))
+        request = SubmitRequest(case_range(episodes, first_case))
         charge = charge_of(self.state, request)
         state = self._record(charge_event(self.state, charge, self._checkpoint(), request))
         submission = state.submissions[-1]
-        self._ask(lambda executor: self._load(executor, submission))
-        return Begun(f"Submission {submission.index} is charged and being played; look for its result.", waits=True)
+        self._enqueue(lambda executor: self._load(executor, submission))
+        return StartedAction(
+            f"Submission {submission.index} is charged and being played; look for its result.", waits=True
+        )
 
-    def _finish(self) -> "Begun":
+    def _finish(self) -> StartedAction:
         if self.state.takes_submissions:
             self._record(FinishAsked(now()))
         self._advance()
-        return Begun("Finished; the score is being determined.", waits=True)
+        return StartedAction("Finished; the score is being determined.", waits=True)
 
-    # What trainers ask.
+    # For trainers.
 
     @property
     def done(self) -> bool:
@@ -327,7 +269,7 @@ class TrainingSession:
         return self.is_idle or self.closed or self.fault is not None
 
     @contextmanager
-    def watched(self, notice: Callable[[], None]) -> Iterator[None]:
+    def notifying(self, notice: Callable[[], None]) -> Iterator[None]:
         """Call ``notice`` after every change, on any thread, while the context lasts."""
         with self._changed:
             self._watchers.append(notice)
@@ -341,7 +283,7 @@ class TrainingSession:
         """Wait until nothing of it is being played; return whether that is so. Raises its fault, if any."""
         with self._changed:
             self._changed.wait_for(lambda: self.is_settled, seconds)
-            self._require_sound()
+            self._require_playable()
             return self.is_idle
 
     @property
@@ -381,13 +323,13 @@ class TrainingSession:
             if self.closed:
                 return
             self.closed = True
-            self._pool.forget(self.id)
+            self._pool.discard(self.id)
             if self._journal:
                 self._journal.close()
             self._notify()
         shutil.rmtree(self._place, ignore_errors=True)
 
-    # How it is played.
+    # Play.
 
     def _notify(self) -> None:
         """Wake whoever waits; the lock is held."""
@@ -395,13 +337,13 @@ class TrainingSession:
         for notice in self._watchers:
             notice()
 
-    def _require_sound(self) -> None:
+    def _require_playable(self) -> None:
         if self.fault is not None:
             raise self.fault
         if self.closed:
             raise RequestRefused(RefusalStatus.CLOSED, "The session is closed.", 410)
 
-    def _normal(self, event: Event) -> Event:
+    def _logged(self, event: Event) -> Event:
         """Return an event as it is recorded, after it was written to the log, if there is one."""
         if self._journal:
             event = normalize_event(event)
@@ -409,7 +351,7 @@ class TrainingSession:
         return event
 
     def _record(self, event: Event) -> RunState:
-        self.state = after(self.state, self._normal(event))
+        self.state = after(self.state, self._logged(event))
         return self.state
 
     def _checkpoint(self) -> str:
@@ -423,8 +365,8 @@ class TrainingSession:
                 (target / path).write_bytes(content)
         return name
 
-    def _ask(self, play: Callable[[Executor], None]) -> None:
-        self._pool.ask(self.id, self.drawn.task.environment, play, self._fail)
+    def _enqueue(self, play: Callable[[Executor], None]) -> None:
+        self._pool.enqueue(self.id, self.drawn.task.environment, play, self._fail)
 
     def _fail(self, error: EvoPolicyGymError) -> None:
         with self._changed:
@@ -454,9 +396,9 @@ class TrainingSession:
             if not state.submissions[submission.index].missing:
                 self._publish(submission.index, None)
 
-        self._ask_episodes(Split.TRAIN, submission.charged.checkpoint, context, jobs, played)
+        self._enqueue_episodes(Split.TRAIN, submission.charged.checkpoint, context, jobs, played)
 
-    def _ask_episodes(
+    def _enqueue_episodes(
         self,
         split: Split,
         checkpoint: str,
@@ -480,7 +422,7 @@ class TrainingSession:
         count = max(1, min(AT_ONCE, len(jobs) // self._pool.workers))
         for first in range(0, len(jobs), count):
             some = jobs[first : first + count]
-            self._ask(lambda executor, some=some: play(executor, some))  # type: ignore[misc] # bound now
+            self._enqueue(lambda executor, some=some: play(executor, some))  # type: ignore[misc] # bound now
 
     def _publish(self, index: int, error: LoadError | None) -> None:
         with self._changed:
@@ -510,7 +452,7 @@ class TrainingSession:
                 self._advance()
 
         context = self.state.context(self.state.first_with(checkpoint))
-        self._ask_episodes(split, checkpoint, context, jobs, played)
+        self._enqueue_episodes(split, checkpoint, context, jobs, played)
         return evaluation
 
     def _advance(self) -> None:
@@ -536,48 +478,9 @@ class TrainingSession:
                     self._record(EpisodePlayed(split, checkpoint, position, episode))
         return True
 
-    # What the agent is told.
-
     def _report(self, step: int) -> str:
-        state = self.state
-        lines = [self._line(each) for each in state.submissions] or [self.task]
-        if state.submissions and (latest := state.submissions[-1]).published:
-            lines += self._details(latest, step)
-        left = f"{state.remaining} of {state.budget} episodes left."
-        end = "" if state.takes_submissions else " The session is over." if self.done else " Scoring."
-        return "\n".join([*lines, left + end])
-
-    def _line(self, submission: SubmissionState) -> str:
-        name = f"submission {submission.index}"
-        if submission.published is None:
-            return f"{name}: playing, {len(submission.returns)} of {len(submission.episodes)} episodes"
-        if submission.load_error:
-            return f"{name}: {submission.load_error}"
-        returns = ", ".join(map(number, submission.returns[:AT_ONCE]))
-        more = ", ..." if len(submission.returns) > AT_ONCE else ""
-        failed = f"; {submission.failed} failed" if submission.failed else ""
-        return (
-            f"{name}: mean return {number(submission.train_mean or 0.0)} of {len(submission.returns)} episodes "
-            f"({returns}{more}){failed}"
-        )
-
-    def _details(self, submission: SubmissionState, step: int) -> list[str]:
-        """Return lines on a submission: why it failed, what it printed, and steps of its first episode."""
-        assert submission.published is not None  # noqa: S101 - for the type checker; as the caller checked
-        if error := submission.published.error:
-            return [_cut(error.traceback or error.message)]
-        tracebacks = [each.failure.traceback for each in submission.episodes if each and each.failure]
-        lines = [submission.trouble, *map(_cut, tracebacks[:1])] if submission.failed else []
-        trace = self._trace(submission.index)
-        for name in ("stdout", "stderr"):
-            printed = regular_file.read(trace / f"{name}.txt", MOST_PRINTED, trace).decode("utf-8", "replace").strip()
-            lines += [f"{name}: {_cut(printed)}"] if printed else []
-        lines.append(f"first episode, from step {step} (observation; action; reward):")
-        opened = self.state.opened
-        spaces = from_schema(opened.observation_schema), from_schema(opened.action_schema)
-        steps = read_steps(trace, *spaces)
-        shown = islice(steps or (), step, step + SHOWN_STEPS)
-        return lines + [_step_text(step + place, each) for place, each in enumerate(shown)]
+        text = describe_submissions(self.state, self._trace, step)
+        return text if self.state.submissions else f"{self.task}\n{text}"
 
     def _trace(self, index: int) -> Path:
         return self._place / f"episode-{index}"
@@ -618,83 +521,3 @@ def _opening(drawn: DrawnTask, grounds: ExecutorInfo, builder: EpisodeJobBuilder
         interface=interface,
         evopolicygym_version=__version__,
     )
-
-
-def _arguments(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an action's arguments with their defaults; raise ``RequestRefused`` where one is not as declared."""
-    if action not in TOOLS:
-        raise _refused(f"there is no action {action[:60]!r}; there are {', '.join(TOOLS)}")
-    if not isinstance(arguments, Mapping):
-        raise _refused(f"the arguments of {action} must be an object")
-    declared = TOOLS[action].arguments
-    if unknown := sorted(map(str, arguments.keys() - declared.keys())):
-        takes = f"it takes {', '.join(declared)}" if declared else "it takes none"
-        raise _refused(f"{action} has no argument {unknown[0][:60]!r}; {takes}")
-    if missing := [name for name, each in declared.items() if each.needed and name not in arguments]:
-        raise _refused(f"{action} needs {missing[0]}")
-    given = {name: arguments.get(name, each.default) for name, each in declared.items()}
-    for name, value in given.items():
-        if (
-            declared[name].kind == "integer"
-            and name in arguments
-            and (isinstance(value, bool) or not isinstance(value, int))
-        ):
-            raise _refused(f"{name} must be an integer, not {str(value)[:60]!r}")
-    if given.get("step", 0) < 0:
-        raise _refused(f"step must be an integer from 0, not {given['step']}")
-    return given
-
-
-def _cases(episodes: int, first_case: int) -> str:
-    for name, value, least in (("episodes", episodes, 1), ("first_case", first_case, 0)):
-        if not least <= value < 1 << 20:
-            raise _refused(f"{name} must be an integer from {least}, not {value}")
-    return f"{first_case}-{first_case + episodes - 1}"
-
-
-def _path(path: str) -> str:
-    parts = PurePosixPath(path).parts if isinstance(path, str) else ()
-    is_valid = parts and len(parts) <= MAX_DEPTH and ".." not in parts and parts[0] != "/"
-    if not is_valid or not path.isprintable() or len(path.encode("utf-8", "replace")) > MAX_NAME_BYTES:
-        raise _refused(
-            f"path must be a path below the policy's directory, such as {POLICY_FILE}, not {str(path)[:60]!r}"
-        )
-    return PurePosixPath(path).as_posix()
-
-
-def _content(content: str) -> bytes:
-    try:
-        return content.encode("utf-8")
-    except (AttributeError, UnicodeEncodeError) as error:
-        raise _refused("content must be text in Unicode") from error
-
-
-def _refused(why: str) -> RequestRefused:
-    return RequestRefused(RefusalStatus.INVALID_REQUEST, f"Invalid request: {why}.")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN_OUTPUT else f"...{text[-SHOWN_OUTPUT:]}"
-
-
-def _step_text(index: int, step: Step) -> str:
-    return f"{index}: {_value_text(step.observation)}; {_value_text(step.action)}; {number(step.reward)}"
-
-
-def _value_text(value: Any) -> str:  # noqa: ANN401 - a value of any space
-    text = dumps(_rounded(value))
-    return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}..."
-
-
-def _rounded(value: Any) -> Any:  # noqa: ANN401 - as above
-    match value:
-        case float():
-            return float(f"{value:.4g}")
-        case list() | tuple():
-            return [_rounded(each) for each in value]
-        case dict():
-            return {name: _rounded(each) for name, each in value.items()}
-        case _ if hasattr(value, "tolist"):
-            return _rounded(value.tolist())
-        case _:
-            return value

@@ -1,4 +1,4 @@
-"""The open sessions of one server: admission, the time-out of dead clients, and what is said of lost ones.
+"""The open sessions of one server: admission, the time-out of dead clients, and answers about lost ones.
 
 All methods run in the server's event loop; sessions are played by the pool's threads. When as many sessions are open as
 there may be, the next one waits in a queue. A session whose client has not asked for ``idle_s`` is closed, but never
@@ -27,11 +27,11 @@ from evopolicygym.core.rollout import Executor
 from evopolicygym.core.task import EnvironmentSpec, TaskInterface, TaskText
 from evopolicygym.judge.rollouts import EpisodeJobBuilder
 from evopolicygym.runs.anchors import measure_world_anchors
-from evopolicygym.training.draw import LIMITS, Distribution, DrawnTask, TrainingSplit, checked_seed, draw
+from evopolicygym.training.actions import actions_of
+from evopolicygym.training.draw import LIMITS, Distribution, DrawnTask, TrainingSplit, draw, parse_seed
 from evopolicygym.training.pool import Pool, simulator_of
 from evopolicygym.training.rewards import RewardRule, Shaping, scale_of
-from evopolicygym.training.session import Outcome, TrainingSession, joined
-from evopolicygym.training.text import actions_of
+from evopolicygym.training.session import Outcome, TrainingSession, join_outcomes
 
 WORLD_CASES = 32
 """Cases on which the scale of a task in a world is measured."""
@@ -45,7 +45,7 @@ class TrainingConfig:
 
     distribution: Distribution = field(default_factory=Distribution)
     rule: RewardRule = field(default_factory=RewardRule)
-    most_open: int = 256
+    sessions: int = 256
     """Sessions that are open at once; further ones wait."""
     idle_s: float = 900.0
     """Seconds without a request after which a session is closed."""
@@ -61,7 +61,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         """Raise ``UsageError`` for an invalid number."""
-        for name in ("most_open", "idle_s", "queue_s"):
+        for name in ("sessions", "idle_s", "queue_s"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"Invalid {name}: expected a number above 0, got {getattr(self, name)}.")
         if self.wait_s < 0:
@@ -110,8 +110,7 @@ def training_config(**options: Unpack[TrainingOptions]) -> TrainingConfig:
     given = dict(options)
     if unknown := sorted(given.keys() - TrainingOptions.__annotations__.keys()):
         raise UnknownName("option of training", unknown[0], TrainingOptions.__annotations__)
-    named = {"validation": "validation_cases", "held_out": "held_out_cases", "sessions": "most_open"}
-    values: dict[str, Any] = {named.get(name, name): value for name, value in given.items() if value is not None}
+    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     kinds = {"split": TrainingSplit, "interfaces": TaskInterface, "texts": TaskText, "shaping": Shaping}
     for name, kind in kinds.items():
         if name in values:
@@ -124,10 +123,10 @@ def training_config(**options: Unpack[TrainingOptions]) -> TrainingConfig:
     if "keep" in values:
         values["keep"] = Path(values["keep"])
 
-    def taken(kind: type[Any]) -> dict[str, Any]:
+    def fields_of(kind: type[Any]) -> dict[str, Any]:
         return {field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
 
-    return TrainingConfig(Distribution(**taken(Distribution)), RewardRule(**taken(RewardRule)), **values)
+    return TrainingConfig(Distribution(**fields_of(Distribution)), RewardRule(**fields_of(RewardRule)), **values)
 
 
 def _choice(name: str, value: object, kind: type[StrEnum]) -> StrEnum:
@@ -138,8 +137,8 @@ def _choice(name: str, value: object, kind: type[StrEnum]) -> StrEnum:
 
 
 @dataclass(frozen=True, slots=True)
-class Opener:
-    """Opens sessions on a pool; what the server and the plain classes share."""
+class SessionFactory:
+    """Opens sessions on a pool, for the server and the plain classes."""
 
     config: TrainingConfig
     pool: Pool
@@ -149,17 +148,17 @@ class Opener:
 
     @classmethod
     def of(cls, config: TrainingConfig) -> Self:
-        """Return the opener of a configuration, with a pool of its own."""
+        """Return the factory of a configuration, with a pool of its own."""
         return cls(config, Pool(LIMITS, config.workers, config.isolation))
 
     def open(self, seed: int) -> TrainingSession:
         """Open the session that a seed names; raise ``UsageError``, or what keeps its task from being played."""
         drawn = draw(self.config.distribution, seed)
-        grounds, scale = self.pool.grounds(drawn.task.environment), self._scale(drawn)
-        session = TrainingSession(drawn, self.pool, grounds, scale, self.config.rule)
+        info, scale = self.pool.executor_info(drawn.task.environment), self._scale(drawn)
+        session = TrainingSession(drawn, self.pool, info, scale, self.config.rule)
         if self.config.keep:
             self.config.keep.mkdir(parents=True, exist_ok=True)
-            session.keep(self.config.keep / f"{session.id}.jsonl")
+            session.log_events(self.config.keep / f"{session.id}.jsonl")
         return session
 
     def _scale(self, drawn: DrawnTask) -> KnownScale:
@@ -179,7 +178,7 @@ class Opener:
         def measure(executor: Executor) -> None:
             found.append(measure_world_anchors(executor, spec, builder, WORLD_CASES))
 
-        self.pool.wait_for(spec, measure)
+        self.pool.play_and_wait(spec, measure)
         return found[0]
 
     def task(self, seed: int) -> str:
@@ -192,21 +191,21 @@ class Opener:
 @dataclass(slots=True)
 class _Open:
     session: TrainingSession
-    asked: int = 0
-    """Requests of it that are being answered."""
+    requests: int = 0
+    """Those that are being answered."""
 
 
 class Sessions:
     """The sessions of a server."""
 
-    def __init__(self, opener: Opener) -> None:
-        self._opener, self._config = opener, opener.config
+    def __init__(self, factory: SessionFactory) -> None:
+        self._factory, self._config = factory, factory.config
         self._open: dict[str, _Open] = {}
         self._closed: OrderedDict[str, str] = OrderedDict()
         """Why sessions were closed."""
         self._results: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """The documents of scored sessions that are closed."""
-        self._places = asyncio.Semaphore(self._config.most_open)
+        self._places = asyncio.Semaphore(self._config.sessions)
         self._waiting = 0
         self.opened = 0
         """How many were opened in all."""
@@ -215,14 +214,14 @@ class Sessions:
 
     @property
     def status(self) -> dict[str, Any]:
-        """Numbers for whoever runs the server."""
-        pool = self._opener.pool
+        """Numbers for who runs the server."""
+        pool = self._factory.pool
         return {
             "open": len(self._open),
             "waiting": self._waiting,
             "opened": self.opened,
             "reaped": self.reaped,
-            "most_open": self._config.most_open,
+            "most_open": self._config.sessions,
             "workers": pool.workers,
             "work_waiting": pool.waiting,
         }
@@ -232,21 +231,21 @@ class Sessions:
 
         Raises ``UsageError`` for an invalid seed and ``RequestRefused`` if there was no room for too long.
         """
-        checked = checked_seed(seed)
+        checked = parse_seed(seed)
         self._waiting += 1
         try:
             await asyncio.wait_for(self._places.acquire(), self._config.queue_s)
         except TimeoutError:
             raise RequestRefused(
                 RefusalStatus.UNAVAILABLE,
-                f"{self._config.most_open} sessions are open, and none was closed in {self._config.queue_s:g} s. Close "
+                f"{self._config.sessions} sessions are open, and none was closed in {self._config.queue_s:g} s. Close "
                 f"sessions that are done, or allow more: --sessions.",
                 503,
             ) from None
         finally:
             self._waiting -= 1
         try:
-            session = await run_in_threadpool(self._opener.open, checked)
+            session = await run_in_threadpool(self._factory.open, checked)
         except BaseException:
             self._places.release()
             raise
@@ -255,7 +254,7 @@ class Sessions:
         return session
 
     @contextmanager
-    def asked(self, session_id: str) -> Iterator[TrainingSession]:
+    def in_use(self, session_id: str) -> Iterator[TrainingSession]:
         """Yield a session for the time of a request, in which it isn't closed for being idle.
 
         Raises ``RequestRefused`` for one that is no longer there.
@@ -266,18 +265,18 @@ class Sessions:
             raise RequestRefused(
                 RefusalStatus.CLOSED, f"The session {session_id[:60]!r} is lost: {why}. Nothing replaces it.", 410
             )
-        found.asked += 1
+        found.requests += 1
         try:
             yield found.session
         finally:
-            found.asked -= 1
-            found.session.used = monotonic()
+            found.requests -= 1
+            found.session.last_used = monotonic()
 
     def result(self, session_id: str) -> dict[str, Any] | None:
         """Return the document of a scored session that was closed; None if it isn't known."""
         return self._results.get(session_id)
 
-    async def settle(self, session: TrainingSession, seconds: float | None) -> bool:
+    async def wait_until_settled(self, session: TrainingSession, seconds: float | None) -> bool:
         """Wait without a thread until nothing of a session is played, up to so many seconds; return whether it is."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
@@ -285,7 +284,7 @@ class Sessions:
             loop.call_soon_threadsafe(changed.set)
 
         end = None if seconds is None else loop.time() + seconds
-        with session.watched(notice):
+        with session.notifying(notice):
             while not session.is_settled:
                 left = None if end is None else end - loop.time()
                 if left is not None and left <= 0:
@@ -301,12 +300,12 @@ class Sessions:
         self, session: TrainingSession, action: str, arguments: Mapping[str, Any], wait_s: float | None = None
     ) -> Outcome:
         """Have an action done, and wait for what it started up to so many seconds, by default the server's."""
-        said = await run_in_threadpool(session.begin, action, arguments)
-        if said.waits:
-            await self.settle(session, self._config.wait_s if wait_s is None else wait_s)
-        return await run_in_threadpool(session.tell, said)
+        started = await run_in_threadpool(session.start, action, arguments)
+        if started.waits:
+            await self.wait_until_settled(session, self._config.wait_s if wait_s is None else wait_s)
+        return await run_in_threadpool(session.outcome_of, started)
 
-    async def take(self, session: TrainingSession, step: Mapping[str, Any], wait_s: float | None) -> Outcome:
+    async def step(self, session: TrainingSession, step: Mapping[str, Any], wait_s: float | None) -> Outcome:
         """Take a trainer's step: ``action`` with ``arguments``, or a model's ``text``, which may hold several actions.
 
         A refusal is an answer to the agent, and changes nothing.
@@ -318,12 +317,12 @@ class Sessions:
             except RequestRefused as refused:
                 if session.closed:
                     raise
-                outcomes.append(session.refused(refused))
+                outcomes.append(session.refusal_outcome(refused))
                 break
-        return joined(outcomes)
+        return join_outcomes(outcomes)
 
     def close(self, session_id: str, why: str) -> None:
-        """Close a session, if it is open; ``why`` is said to whoever asks for it later."""
+        """Close a session, if it is open; ``why`` is the answer to later requests."""
         if (found := self._open.pop(session_id, None)) is None:
             return
         if found.session.done:
@@ -337,7 +336,7 @@ class Sessions:
         now, idle_s = monotonic(), self._config.idle_s
         for session_id, found in list(self._open.items()):
             session = found.session
-            if not found.asked and session.is_settled and now - session.used > idle_s:
+            if not found.requests and session.is_settled and now - session.last_used > idle_s:
                 self.close(session_id, f"it was closed after {idle_s:g} s without a request")
                 self.reaped += 1
 
@@ -354,7 +353,7 @@ def _remember(kept: "OrderedDict[str, Any]", session_id: str, what: Any) -> None
 
 
 def refusal_of(error: EvoPolicyGymError) -> tuple[str, int]:
-    """Return what is said of an error, and its HTTP status."""
+    """Return an error's message and HTTP status."""
     if isinstance(error, RequestRefused):
         return str(error), error.http_status
     return str(error), 400 if isinstance(error, UsageError) else 500

@@ -25,8 +25,8 @@ from evopolicygym.core.text import number, shell_word
 from evopolicygym.specs import catalog
 from evopolicygym.training.draw import HELD_OUT_CASES, VALIDATION_CASES
 from evopolicygym.training.openenv import HAS_WEBSOCKETS
-from evopolicygym.training.server import TrainingServer, row_of
-from evopolicygym.training.sessions import Opener, training_config
+from evopolicygym.training.server import TrainingServer, data_row
+from evopolicygym.training.sessions import SessionFactory, training_config
 
 EXAMPLES = """
 Examples:
@@ -219,10 +219,10 @@ def rows(
     if output.exists():
         raise UsageError(f"Invalid output {output}: expected a new file.")
     options = {**_distribution(split, task, interface, world, text, budget), "workers": workers, "isolation": isolation}
-    opener = Opener.of(training_config(**options))
-    with interruptible(), closing(opener.pool), output.open("x", encoding="utf-8") as file:
+    factory = SessionFactory.of(training_config(**options))
+    with interruptible(), closing(factory.pool), output.open("x", encoding="utf-8") as file:
         for seed in range(first, last + 1):
-            file.write(dumps(row_of(seed, opener.task(seed))) + "\n")
+            file.write(dumps(data_row(seed, factory.task(seed))) + "\n")
     if as_json:
         print_json({"file": str(output), "rows": last - first + 1, "split": split})
     else:
