@@ -16,15 +16,9 @@ ENTRY_POINT = "evopolicygym.environments.task_environment:TaskEnvironment"
 SUFFIX = ".toml"
 
 
-def task_spec(name: str, argument: str = "", max_steps: int | None = None) -> EnvSpec:
+def task_spec(name: str, argument: str = "") -> EnvSpec:
     """Return Gymnasium's registration of a task; ``argument`` is the path of a spec's file, if it has one."""
-    return EnvSpec(
-        f"{NAMESPACE}/{name}",
-        ENTRY_POINT,
-        max_episode_steps=max_steps,
-        disable_env_checker=True,
-        kwargs={"name": argument or name},
-    )
+    return EnvSpec(f"{NAMESPACE}/{name}", ENTRY_POINT, disable_env_checker=True, kwargs={"name": argument or name})
 
 
 def register_ids() -> None:

@@ -39,13 +39,13 @@ SHOWN_STEPS, MOST_STEP = 3, 300
 """Steps of an episode that are shown, its last ones, and characters of each."""
 PROMPTS = ("improve", "search")
 FIRST = "search"
-"""What is asked until there is a program to improve."""
+"""The prompt that is sent until there is a program to improve."""
 SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 OPTIONS = ("prompt", "episodes", CACHE, *SAMPLING)
 
 
 class AnswerKind(StrEnum):
-    """What an answer came to."""
+    """The result of an answer."""
 
     PLAYED = "played"
     NO_FILE = "without a file"
@@ -76,15 +76,15 @@ class RewriteAgent(ModelSearchAgent):
     """The template."""
     prompt_name: str = ""
     answers: Counter["AnswerKind"] = field(default_factory=Counter)
-    """What the model's answers came to."""
+    """The results of the model's answers."""
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
-        """Search until the budget is spent or ``stop`` is set; the findings name the prompt by its digest."""
+        """Search until the budget is spent or ``stop`` is set; findings have the prompt's digest and the answers."""
         turn = ModelSearchAgent.play(self, workspace, endpoint, stop)
         digest = sha256(self.prompt.encode()).hexdigest()
         counts = ", ".join(f"{self.answers[kind]} {kind}" for kind in AnswerKind if self.answers[kind])
-        told = {"prompt": f"{self.prompt_name} {digest}", ANSWERS: counts or "none"}
-        return replace(turn, findings={**turn.findings, **told})
+        prompt = f"{self.prompt_name} {digest}"
+        return replace(turn, findings={**turn.findings, "prompt": prompt, ANSWERS: counts or "none"})
 
 
 def make(config: AgentConfig) -> RewriteAgent:
@@ -131,7 +131,7 @@ def _read_prompt(name: str) -> str:
 
 
 def search(context: SearchContext, prompt: str, answers: Counter[AnswerKind]) -> None:
-    """Ask for one program after another until the context ends the search; count what the answers come to."""
+    """Ask for one program after another until the context ends the search; count the results of its answers."""
     starter = context.evaluator.starter
     form, task = policy_form(context.evaluator.info.env_meta), essentials(context.evaluator.task)
     packages = (entry.partition("==")[0] for entry in context.evaluator.info.allowed_imports)

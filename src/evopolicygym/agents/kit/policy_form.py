@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 LEFT_OUT = ("Budget", "Films", "Policy", "Rules")
-"""Sections of a task's text that one who only writes the file doesn't need."""
+"""Sections of a task's text that don't matter to a model that only writes the file."""
 IDEA = "(the rule in one sentence)"
+"""The placeholder of a policy's idea."""
 FORM = '''\
 import numpy as np
 
@@ -26,13 +27,13 @@ class Policy:
 
 
 def essentials(task: str) -> str:
-    """Return a task's text without the sections that are of no use to one who only writes the file."""
+    """Return a task's text without the sections that don't matter to a model that only writes the file."""
     head, *sections = task.split("\n## ")
     return "\n## ".join([head, *(text for text in sections if text.partition("\n")[0].strip() not in LEFT_OUT)])
 
 
 def policy_form(env_meta: Mapping[str, Any]) -> str:
-    """Return the file that a policy is, with dots where its rule goes; ``env_meta`` has the schemas of both spaces."""
+    """Return a policy's file with dots in place of its rule; ``env_meta`` has the schemas of both spaces."""
     observation, action = (_describe(env_meta[name]) for name in ("obs_space", "action_space"))
     return FORM.format(observation=observation, action=action, idea=IDEA)
 

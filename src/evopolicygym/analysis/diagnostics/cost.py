@@ -82,7 +82,7 @@ def table(cost: Cost) -> Table:
         )
         for name, what in spent.items()
     )
-    return table_of("cost", ("what", "the run", "a submission", "a point"), rows)
+    return table_of("cost", ("what", "the run", "per submission", "per point"), rows)
 
 
 def summary(costs: Sequence[Cost]) -> Mapping[str, Cell]:
@@ -94,10 +94,10 @@ def summary(costs: Sequence[Cost]) -> Mapping[str, Cell]:
         "tokens": _cell(mean(cost.tokens for cost in costs), bound),
         "tokens per submission": _cell(mean(cost.by_submission(cost.tokens) for cost in costs), bound),
         "money": _cell(mean(cost.money for cost in paid), bound),
-        "money a submission": _cell(mean(cost.by_submission(cost.money) for cost in paid), bound),
+        "money per submission": _cell(mean(cost.by_submission(cost.money) for cost in paid), bound),
         "points": mean(cost.points for cost in costs),
-        "tokens a point": _cell(mean(cost.by_point(cost.tokens) for cost in costs), bound),
-        "money a point": _cell(mean(cost.by_point(cost.money) for cost in paid), bound),
+        "tokens per point": _cell(mean(cost.by_point(cost.tokens) for cost in costs), bound),
+        "money per point": _cell(mean(cost.by_point(cost.money) for cost in paid), bound),
     }
 
 

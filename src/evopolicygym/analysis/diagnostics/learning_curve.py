@@ -70,12 +70,12 @@ def measure(record: RunRecord) -> LearningCurve:
     history = submission_history(state)
     points = tuple(
         Point(
-            milestone.submission.index,
-            milestone.spent,
-            milestone.validation.mean if milestone.validation else None,
-            milestone.best,
+            progress.submission.index,
+            progress.spent,
+            progress.validation.mean if progress.validation else None,
+            progress.best,
         )
-        for milestone in history
+        for progress in history
     )
     bests = [point.best for point in points if point.best is not None]
     environment = with_anchors(state.opened.task.environment)
@@ -115,13 +115,13 @@ def _last_gain_at(state: RunState, history: Sequence[SubmissionProgress]) -> int
     """Return the episodes spent at the last submission that was better, beyond noise, than the last such one."""
     best: Sequence[float] | None = None
     at: int | None = None
-    for milestone in history:
-        if milestone.validation is None or not math.isfinite(milestone.validation.mean):
+    for progress in history:
+        if progress.validation is None or not math.isfinite(progress.validation.mean):
             continue
-        returns = state.rollout(Split.VALIDATION, milestone.submission.charged.checkpoint).returns
+        returns = state.rollout(Split.VALIDATION, progress.submission.charged.checkpoint).returns
         better = gain(best, returns) if best is not None else None
         if best is None or (better is not None and better.is_real):
-            best, at = returns, milestone.spent
+            best, at = returns, progress.spent
     return at
 
 

@@ -98,16 +98,16 @@ def by_paper_rule(record: RunRecord) -> tuple[PaperSubmission, ...]:
 
 def _submissions(record: RunRecord) -> Iterable[PaperSubmission]:
     before: Bundle | None = None
-    for milestone in submission_history(record.state):
-        after = bundle_of(record, milestone.submission.charged.checkpoint)
-        yield _submission(milestone, before, after)
+    for progress in submission_history(record.state):
+        after = bundle_of(record, progress.submission.charged.checkpoint)
+        yield _submission(progress, before, after)
         before = after
 
 
-def _submission(milestone: SubmissionProgress, before: Bundle | None, after: Bundle | None) -> PaperSubmission:
+def _submission(progress: SubmissionProgress, before: Bundle | None, after: Bundle | None) -> PaperSubmission:
     if before is None or after is None:
-        return PaperSubmission(None, None, milestone.is_new_best)
-    return PaperSubmission(classify(before, after), len(changed_paths(before, after)), milestone.is_new_best)
+        return PaperSubmission(None, None, progress.is_new_best)
+    return PaperSubmission(classify(before, after), len(changed_paths(before, after)), progress.is_new_best)
 
 
 def classify(before: Bundle, after: Bundle) -> PaperEdit:

@@ -280,7 +280,7 @@ def _lineage(record: RunRecord) -> tuple[Edit, ...]:
     family = Family(state.submissions, programs, has_starter=state.opened.task.environment.is_known)
     topologies: dict[str, int] = {}
     history = submission_history(state)
-    found = [_edit(state.opened.run_id, milestone, family, topologies) for milestone in history]
+    found = [_edit(state.opened.run_id, progress, family, topologies) for progress in history]
     found = _attach_repairs(found, family)
     worth = Worth(state, programs, history)
     return tuple(_attach_gains(edit, family, worth, found) for edit in found)
@@ -294,8 +294,8 @@ def _program(record: RunRecord, checkpoint: str) -> PolicyProgram | None:
         return None
 
 
-def _edit(run_id: str, milestone: SubmissionProgress, family: Family, topologies: dict[str, int]) -> Edit:
-    submission = milestone.submission
+def _edit(run_id: str, progress: SubmissionProgress, family: Family, topologies: dict[str, int]) -> Edit:
+    submission = progress.submission
     index, charged = submission.index, submission.charged
     parent, own = family.parent(index), family.program(index)
     before = family.program(parent.index) if parent else None
@@ -317,9 +317,9 @@ def _edit(run_id: str, milestone: SubmissionProgress, family: Family, topologies
         is_broken=family.is_broken(index),
         mended_by=None,
         episodes=len(submission.episodes),
-        spent=milestone.spent,
+        spent=progress.spent,
         train_mean=estimate(submission.returns).mean if submission.returns else None,
-        validation_mean=milestone.validation.mean if milestone.validation else None,
+        validation_mean=progress.validation.mean if progress.validation else None,
         paired_gain=None,
         paired_gain_low=None,
         paired_gain_high=None,
@@ -393,9 +393,9 @@ class Worth:
         self._starter = next((name for name, program in programs.items() if program and _is_starter(program)), None)
         best: int | None = None
         self._best_before: list[int | None] = []
-        for milestone in history:
+        for progress in history:
             self._best_before.append(best)
-            best = milestone.submission.index if milestone.is_new_best else best
+            best = progress.submission.index if progress.is_new_best else best
 
     def returns(self, index: int | None) -> tuple[float, ...] | None:
         """Return a submission's validation returns by case, or the starter's; None if they are not known."""

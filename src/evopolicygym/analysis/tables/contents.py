@@ -46,13 +46,13 @@ _VERDICTS: Mapping[Verdict, str] = {"first": "A", "second": "B", "neither": "no"
 
 
 def standings_tables(board: Leaderboard) -> list[Table]:
-    """Return the standings in tables that a person can read: ranks, the parts of the table, what it took."""
+    """Return the standings in tables that a person can read: ranks, the parts of the table, costs."""
     whole = standings_table(board)
     parts = {name for standing in board.standings for name in (*standing.families, *standing.kinds)}
-    took = {"agent_kind", "model", "effort", "tokens", "cost_usd", "hours", "isolation", "fingerprint", "program"}
+    costs = {"agent_kind", "model", "effort", "tokens", "cost_usd", "hours", "isolation", "fingerprint", "program"}
     identifying = {"place", "entry"}
-    tables = [_select_columns(whole, whole.title, lambda key: key not in parts | took)]
-    for title, keys in (("Rank score by family, normalised score by kind", parts), ("Cost per run", took)):
+    tables = [_select_columns(whole, whole.title, lambda key: key not in parts | costs)]
+    for title, keys in (("Rank score by family, normalised score by kind", parts), ("Cost per run", costs)):
         table = _select_columns(whole, title, lambda key, keys=keys: key in keys | identifying)  # type: ignore[misc]
         if any(column.key in keys for column in table.columns):
             tables.append(table)
