@@ -16,7 +16,7 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
-from evopolicygym.analysis.conduct.detector import AgentProgram, Grade, Material, Place, Use
+from evopolicygym.analysis.conduct.detector import AgentProgram, Grade, Location, Material, Use
 from labelled_conduct import DETECTORS, HALVES, labelled_conduct, tallied
 
 
@@ -51,7 +51,7 @@ def ordinary() -> None:
         material = Material()
         for use in (Use.RUN, Use.POLICY):
             text = path.read_text(encoding="utf-8", errors="replace")
-            material.add(AgentProgram("python", text, Place(path.name, 1), use))
+            material.add(AgentProgram("python", text, Location(path.name, 1), use))
         for kind, detector in DETECTORS.items():
             found[kind] += sum(one.grade is not Grade.NOTE for one in detector.look(material))
     print(f"{len(modules)} modules: {dict(found)}")

@@ -50,7 +50,7 @@ from pathlib import Path
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
 index = RunIndex([Path(sys.argv[1])])
-Documents(index).document(f"run/{next(iter(index.places()))}")
+Documents(index).document(f"run/{next(iter(index.directories()))}")
 """
 """Makes the viewer's document of the run below a directory."""
 

@@ -55,11 +55,11 @@ def played_episodes(name: str, cases: int, draw: InterfaceDraw | None, workers: 
             spec, Limits(), "auto", root / "workers", root / "log", workers or min(cases, 2), interface=draw
         )
         with LocalExecutor(config) as executor:
-            grounds = executor.grounds
+            info = executor.info
             system = root / "system"
             system.mkdir()
-            write_reference(name, system, grounds.interface)
-            schemas = grounds.observation_schema, grounds.action_schema
+            write_reference(name, system, info.interface)
+            schemas = info.observation_schema, info.action_schema
             context = PolicyContext(name, 0, cases, 0, spec.max_steps, *schemas)
             jobs = [
                 EpisodeJob(case, seeds.seed(Split.TRAIN, case), case, None, Recording.OUTPUT) for case in range(cases)
@@ -137,16 +137,14 @@ def _opened(
     config = ExecutorConfig(spec, Limits(), "auto", root / "workers", root / "log", 1, interface=draw)
     root.mkdir()
     with LocalExecutor(config, [core]) as executor:
-        grounds = executor.grounds
-        space = from_schema(grounds.action_schema)
-        action = space.start if isinstance(space, Discrete) else [0.0] * len(grounds.action_schema["low"])
+        info = executor.info
+        space = from_schema(info.action_schema)
+        action = space.start if isinstance(space, Discrete) else [0.0] * len(info.action_schema["low"])
         system = root / "system"
         system.mkdir()
         for name, content in repeating_policy(action).items():
             (system / name).write_bytes(content)
-        context = PolicyContext(
-            spec.name, 0, cases, 0, spec.max_steps, grounds.observation_schema, grounds.action_schema
-        )
+        context = PolicyContext(spec.name, 0, cases, 0, spec.max_steps, info.observation_schema, info.action_schema)
         jobs = [EpisodeJob(case, 1 + case, case, None, Recording.OUTPUT) for case in range(cases)]
         yield lambda: [episode for _, episode in executor.play(system, context, jobs, _repeated)]
 

@@ -137,7 +137,7 @@ class Bench:
 
     def context(self, executor: LocalExecutor, spec: EnvironmentSpec) -> PolicyContext:
         """Return what the policy is told."""
-        schemas = executor.grounds.observation_schema, executor.grounds.action_schema
+        schemas = executor.info.observation_schema, executor.info.action_schema
         return PolicyContext(spec.name, 0, 1, 0, spec.max_steps, *schemas)
 
     def ours(
@@ -219,7 +219,7 @@ def measure(spec: EnvironmentSpec, root: Path, slices: int) -> Row:
         episode_s = bench.ours(ours, 1) * spec.max_steps
         slices = LONG_SLICES if episode_s > LONG_EPISODE_S else slices
         episodes = max(1, round(SLICE_S / episode_s))
-        frame = bytes(layout.size(ours.grounds.observation_schema, wide=False))
+        frame = bytes(layout.size(ours.info.observation_schema, wide=False))
         limit_s, floor_s, ours_s, unrecorded_s, unconfined_s = paired(
             [
                 lambda: bench.plain(episodes),

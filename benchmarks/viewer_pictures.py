@@ -37,7 +37,7 @@ def main() -> None:
     best = max((run for run in results if run.agent_kind == options.agent), key=lambda run: run.score or float("-inf"))
     other = next(run for run in results if run.agent_kind != best.agent_kind)
     with ServedViewer([options.runs]) as viewer, sync_playwright() as started:
-        ids = {place.root: place.id for place in viewer.documents.index.places().values()}
+        ids = {place.root: place.id for place in viewer.documents.index.directories().values()}
         one, two = ids[best.root], ids[other.root]
         pages = {
             "suite": ("#/?with=paper", "th:has-text('rank score')", WIDTH, "light"),

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from browsers import browser
 from busy import busy
 from evopolicygym.cli import output
-from evopolicygym.core import places
+from evopolicygym.core import directories
 from fakes import RunMaker
 from made_up import take_made_up_runs
 from ordinary_user import ordinary_user

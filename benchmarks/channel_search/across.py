@@ -144,7 +144,7 @@ class _PolicyPlayer:
         (checkpoint / "carry.py").write_text(_script(), encoding="utf-8")
         plan = {"carrier": carrier, "bits": bits, "count": BITS, "trial": trial}
         (checkpoint / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-        info, directory = self.executor.grounds, self.root / f"episode-{self._count}"
+        info, directory = self.executor.info, self.root / f"episode-{self._count}"
         schemas = info.observation_schema, info.action_schema
         context = PolicyContext(self.spec.name, 0, 1, 0, self.spec.max_steps, *schemas)
         job = EpisodeJob(0, 0, 0, directory, Recording.OUTPUT)

@@ -140,7 +140,7 @@ class _Player:
         (checkpoint / "policy.py").write_bytes(Path(__file__).with_name("policy.py").read_bytes())
         plan = {"library": library, "seconds": seconds, "places": PLACES, "calls": [asdict(call) for call in calls]}
         (checkpoint / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-        info = self.executor.grounds
+        info = self.executor.info
         schemas = info.observation_schema, info.action_schema
         context = PolicyContext(self.spec.name, 0, 1, 0, self.spec.max_steps, *schemas)
         job = EpisodeJob(0, 0, 0, self.root / f"episode-{self._count}", Recording.OUTPUT)

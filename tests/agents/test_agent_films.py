@@ -116,7 +116,7 @@ def test_the_desk_tells_of_films_where_there_are_some(tmp_path: Path, new_run: R
     workspace.create_workspace(RunPaths(tmp_path / "without"))
     rules = [(tmp_path / name / "workspace" / "AGENTS.md").read_text() for name in ("with", "without")]
     runs = [new_run("with-films", films=9), new_run("without-films")]
-    infos = [info(run.session.state, run.executor.grounds) for run in runs]
+    infos = [info(run.session.state, run.executor.info) for run in runs]
 
     sections = dict(zip(*[iter(re.split(r"(?m)^## (.*)$", rules[0])[1:])] * 2, strict=True))
     assert re.findall(r"\d+", sections["Films"])[:2] == ["9", "4"]

@@ -51,8 +51,8 @@ def mean_return(name: str, root: Path, cases: int) -> float:
     spec = catalog.load(name)
     system = laid(name, root)
     with LocalExecutor(ExecutorConfig(spec, Limits(), "auto", root / "workers", root / "log", workers=1)) as executor:
-        grounds = executor.grounds
-        context = PolicyContext(name, 0, cases, 0, spec.max_steps, grounds.observation_schema, grounds.action_schema)
+        info = executor.info
+        context = PolicyContext(name, 0, cases, 0, spec.max_steps, info.observation_schema, info.action_schema)
         job_builder = EpisodeJobBuilder(derive(PUBLIC_KEY, name), PUBLIC_KEY, run_seed=0)
         jobs = [job_builder.job(Split.TRAIN, index, index, None, Recording.OUTPUT) for index in range(cases)]
         episodes = [episode for _, episode in executor.play(system, context, jobs, lambda _job, _why: None)]

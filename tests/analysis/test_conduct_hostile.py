@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.analysis.conduct.detector import AgentProgram, Material, Place, Use
+from evopolicygym.analysis.conduct.detector import AgentProgram, Location, Material, Use
 from evopolicygym.analysis.conduct.shell_history import add_nested_commands
 from labelled_conduct import DETECTORS
 
@@ -51,7 +51,7 @@ def look_at(language: str, text: str) -> None:
     material = Material()
     modules = {"one": "from two import f", "two": "from one import f"}
     for use in Use:
-        material.add(AgentProgram(language, text, Place("program", 1), use, modules))
+        material.add(AgentProgram(language, text, Location("program", 1), use, modules))
     add_nested_commands(material)
     for detector in DETECTORS.values():
         list(detector.look(material))
@@ -77,8 +77,8 @@ def test_a_run_has_bounds() -> None:
     """Programs beyond what is read of a run are left out, and a note says so; the same program is read once."""
     material = Material()
     for number in range(6):
-        material.add(AgentProgram("python", f"{number}" * (1 << 20), Place("program", 1), Use.LEFT))
-        material.add(AgentProgram("python", f"{number}" * (1 << 20), Place("program", 1), Use.LEFT))
+        material.add(AgentProgram("python", f"{number}" * (1 << 20), Location("program", 1), Use.LEFT))
+        material.add(AgentProgram("python", f"{number}" * (1 << 20), Location("program", 1), Use.LEFT))
 
     assert len(material.programs) == 4
     assert ["4 MiB" in note for note in material.notes] == [True]
@@ -90,7 +90,7 @@ def test_ordinary_programs_are_not_found(name: str) -> None:
     (path,) = Path(ast.__file__).parent.glob(f"{name}.py")
     material = Material()
     for use in Use:
-        material.add(AgentProgram("python", path.read_text(encoding="utf-8"), Place("program", 1), use))
+        material.add(AgentProgram("python", path.read_text(encoding="utf-8"), Location("program", 1), use))
     found = [one for name in ("own_simulator", "case_answers") for one in DETECTORS[name].look(material)]
 
     assert found == []

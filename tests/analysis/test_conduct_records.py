@@ -88,8 +88,8 @@ def test_where_it_stands_is_said(tmp_path: Path) -> None:
     uses = [("Bash", {"command": "ls"}), ("Bash", {"command": f"python3 - <<'E'\n{ROLLOUT}E\n"})]
     (one,) = looked_at(paths_of(tmp_path / "run", "claude_code", transcript_of(uses).encode())).findings
 
-    assert (one.place.file, one.place.line) == ("logs/agent.log", 2)
-    assert one.place.within.endswith("line 3")
+    assert (one.location.file, one.location.line) == ("logs/agent.log", 2)
+    assert one.location.within.endswith("line 3")
     assert one.words == "for t in range(200):"
 
 
@@ -97,7 +97,7 @@ def test_agents_without_a_transcript_leave_files(tmp_path: Path) -> None:
     """A script that lies in the workspace is found, and a note says that no transcript was read."""
     conduct = looked_at(paths_of(tmp_path / "run", "command", b"anything", {"notes/try.py": ROLLOUT}))
 
-    assert [(one.grade.value, str(one.place)) for one in conduct.findings] == [("look", "workspace/notes/try.py:3")]
+    assert [(one.grade.value, str(one.location)) for one in conduct.findings] == [("look", "workspace/notes/try.py:3")]
     assert "transcript" in conduct.notes[0]
 
 

@@ -27,7 +27,7 @@ from evopolicygym.analysis.published.score_tables import (
 from evopolicygym.analysis.ranking.bootstrap import Block, Sample
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow, score_table
 from evopolicygym.core.task import TaskKind
-from evopolicygym.specs.games import GameIdentity
+from evopolicygym.specs.identity import EnvironmentIdentity
 from records_of_runs import changed, made_result, real_document, write
 
 pytestmark = pytest.mark.made_up
@@ -35,10 +35,12 @@ pytestmark = pytest.mark.made_up
 WAVE = np.array([0.0, 0.1, 0.2, 0.1])
 
 
-def entry(label: str, *runs: float, wave: np.ndarray = WAVE, game: str = "P-v1") -> Entry:
+def entry(label: str, *runs: float, wave: np.ndarray = WAVE, environment: str = "P-v1") -> Entry:
     """Return an entry whose runs have these means on the task ``push``, but for what cases add."""
     found = [
-        made_result("push", label, (mean + wave).tolist(), seed, game=GameIdentity(game, 50), budget=128)
+        made_result(
+            "push", label, (mean + wave).tolist(), seed, environment=EnvironmentIdentity(environment, 50), budget=128
+        )
         for seed, mean in enumerate(runs)
     ]
     return score_table(found, ()).entries[0]
@@ -227,7 +229,9 @@ def test_the_least_ratio_is_that_of_chi_squared() -> None:
 def test_an_unknown_environment_has_no_figures() -> None:
     """Of figures whose environment has no id, none is taken for one of a task whose id nobody knows."""
     nameless = [task for task in other_figures("published").tasks if not task.id]
-    (task,) = headroom(table(entry("mine", 1.0, 1.1, game="")), Surroundings((), [other_figures("published")])).tasks
+    (task,) = headroom(
+        table(entry("mine", 1.0, 1.1, environment="")), Surroundings((), [other_figures("published")])
+    ).tasks
 
     assert nameless
     assert task.best.holder == "mine"

@@ -18,7 +18,7 @@ from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Diagnostic
 from evopolicygym.analysis.measurement_index import MeasurementIndex, run_key
 from evopolicygym.api.read import diagnosis
 from evopolicygym.api.read.diagnosis import Diagnosis, diagnose
-from evopolicygym.core import places
+from evopolicygym.core import directories
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records import file_stamps
 from evopolicygym.records.reader import RunRecord, read_run
@@ -59,7 +59,7 @@ def said(found: Diagnosis) -> tuple[object, str]:
 
 
 def database() -> Path:
-    return places.cache_directory() / measurement_index.DATABASE
+    return directories.cache_directory() / measurement_index.DATABASE
 
 
 def test_an_index_saves_reading(runs: Path, reads: list[str]) -> None:
@@ -212,7 +212,7 @@ def _no_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _file_in_place(_: pytest.MonkeyPatch) -> None:
-    places.cache_directory().write_text("")
+    directories.cache_directory().write_text("")
 
 
 def _directory_in_place(_: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ def shown(**chosen: Any) -> tuple[dict[str, Any], str]:
     if task.interface != "standard":
         interface = draw_interface(b"key", task.interface, plain.observation_schema, plain.action_schema)
     state = visible(fold([opening(task=task, interface=interface)]))
-    answer = task_text.info(state, FakeExecutor().grounds)
+    answer = task_text.info(state, FakeExecutor().info)
     inner = [name for name, value in answer.items() if isinstance(value, dict)]
     flat = {f"{name}.{key}": value for name in inner for key, value in answer[name].items()}
     return {**{name: value for name, value in answer.items() if name not in inner}, **flat}, task_text.task_text(state)

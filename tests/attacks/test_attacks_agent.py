@@ -11,8 +11,8 @@ import pytest
 from enclosed import needs_bubblewrap, played_by, python
 from evopolicygym.core import cases
 from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.event import RunStatus
-from evopolicygym.core.places import state_directory
 from evopolicygym.records import experiment
 from evopolicygym.records.experiment import Experiment
 from evopolicygym.records.verify import findings

@@ -154,7 +154,7 @@ def test_code_that_changes_while_it_is_played(beside: Path, tmp_path: Path) -> N
     """A worker that comes in the place of another and finds other code stops the run."""
     spec, log = catalog.load(beside / "own_walk.toml"), tmp_path / "log"
     with LocalExecutor(ExecutorConfig(spec, Limits(), "auto", tmp_path / "workers", log, 1)) as executor:
-        assert executor.grounds.simulator_code.keys() == {"own_walk", "own_rewards"}
+        assert executor.info.simulator_code.keys() == {"own_walk", "own_rewards"}
         (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
         executor._replace(executor._seats[0])
 

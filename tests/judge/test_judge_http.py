@@ -372,4 +372,4 @@ def test_the_fake_keeps_the_executors_contract() -> None:
 
     executor: Executor = FakeExecutor()
 
-    assert executor.grounds.isolation == "none"
+    assert executor.info.isolation == "none"

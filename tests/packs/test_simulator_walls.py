@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import unruly_pack
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.places import state_directory
 from evopolicygym.packs.installation import InstalledPack, installed
 from evopolicygym.sandbox.bwrap import PACK_FINDING, bwrap
 from playground import Playground, local_executor, policy
@@ -40,7 +40,7 @@ def test_a_simulator_can_not_change_what_the_next_run_is_played_with(tmp_path: P
     (state_directory() / "secret").write_text("hidden")
     with local_executor("bubblewrap", unruly_pack.spec("Poisoning-v0"), tmp_path) as ground:
         played = ground.play(policy(), *CASES)
-        finding = ground.executor.grounds.findings[PACK_FINDING]
+        finding = ground.executor.info.findings[PACK_FINDING]
 
     assert [line for line in _log(ground).splitlines() if line.startswith(("REACHED", "tried"))] == [
         "tried at 5 places"
@@ -54,7 +54,7 @@ def test_a_simulator_can_not_change_what_the_next_run_is_played_with(tmp_path: P
 def test_a_weaker_level_says_that_there_are_no_walls(tmp_path: Path, pack: InstalledPack) -> None:
     """Where the level isn't bubblewrap, the record says that a simulator plays with its user's rights."""
     with local_executor("process", unruly_pack.spec("Quiet-v0"), tmp_path) as ground:
-        finding = ground.executor.grounds.findings[PACK_FINDING]
+        finding = ground.executor.info.findings[PACK_FINDING]
 
     assert pack.interpreter.exists()
     assert finding.startswith("plays with its user's rights")

@@ -226,7 +226,7 @@ def test_feedback_hides_what_it_must(new_run: RunMaker, tmp_path: Path) -> None:
     run.executor.failures = {0: Failure(FailureReason.ERROR, "it raised", 0, "Traceback")}
     submit(run)
     texts = [path.read_text(encoding="utf-8") for path in run.feedback(0).rglob("*") if path.is_file()]
-    answered, text = info(run.session.state, run.executor.grounds), task_text(run.session.state)
+    answered, text = info(run.session.state, run.executor.info), task_text(run.session.state)
     selection = answered.pop("selection")  # how many hidden cases there are, and what they decide, is told
     before, _, after = text.partition("## Budget")
     texts += [json.dumps(answered), before, after.partition("## ")[2]]
@@ -252,8 +252,8 @@ def test_env_meta_hides_what_it_must(new_run: RunMaker) -> None:
         "n_episodes_this_submit": 3,
         "remaining_budget_after": 5,
         "max_episode_steps": 3,
-        "obs_space": dict(run.executor.grounds.observation_schema),
-        "action_space": dict(run.executor.grounds.action_schema),
+        "obs_space": dict(run.executor.info.observation_schema),
+        "action_space": dict(run.executor.info.action_schema),
         "reward_components": ["gain", "cost"],
     }
 
@@ -270,7 +270,7 @@ def test_components_are_told_where_they_are_declared(new_run: RunMaker) -> None:
 def test_info_has_the_protocols_fields(new_run: RunMaker) -> None:
     """GET /info answers what the protocol lists."""
     run = new_run(budget=BudgetRule(8, 2, 4))
-    found = info(run.session.state, run.executor.grounds)
+    found = info(run.session.state, run.executor.info)
 
     standing = {"remaining_budget": 8, "n_submits": 0, "remaining_films": 0, "is_finalized": False}
     assert found["state"] == {**standing, "remaining_submissions": None}

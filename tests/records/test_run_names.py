@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.event import RunOpened
-from evopolicygym.records.reader import find_places
+from evopolicygym.records.reader import find_paths
 from evopolicygym.records.writer import RunWriter
 from fakes import opening
 from shell import Shell
@@ -133,11 +133,11 @@ def test_many_runs_are_meant_alike(shell: Shell, runs: Path) -> None:
 def test_where_runs_are_looked_for(runs: Path) -> None:
     """Without a name it is all below a directory, but for the default one where none are needed."""
     below = runs.relative_to(Path.cwd()) if runs.is_absolute() else runs
-    found = [find_places(None, place, needed=needed) for place in (below, "other") for needed in (True, False)]
+    found = [find_paths(None, place, needed=needed) for place in (below, "other") for needed in (True, False)]
 
     assert below == Path("runs")
     assert found == [[below], [], [Path("other")], [Path("other")]]
-    assert find_places([below, NEW, MIDDLE[:-4]], below) == [
+    assert find_paths([below, NEW, MIDDLE[:-4]], below) == [
         below,
         below / BELOW[NEW] / NEW,
         below / BELOW[MIDDLE] / MIDDLE,

@@ -182,16 +182,16 @@ def make_forgetful(config: ExecutorConfig) -> LocalExecutor:
 @pytest.mark.nightly
 def test_parity_finds_nothing_where_a_simulator_is_killed_once() -> None:
     """The simulator that is killed in its first attempt plays in its second, though its worker is another one."""
-    grounds, played = compare("local", "", crash_isolation.spec(""), {"plays": POLICIES["plays"]})
+    info, played = compare("local", "", crash_isolation.spec(""), {"plays": POLICIES["plays"]})
 
-    assert (grounds.ok, played.ok) == (True, True), played.detail
+    assert (info.ok, played.ok) == (True, True), played.detail
 
 
 def test_parity_finds_an_executor_that_plays_otherwise() -> None:
     """An executor that changes a seed is found."""
     short = replace(catalog.load("cartpole"), max_steps=20)
-    grounds, played = compare("test_node:make_forgetful", "", short, {"plays": POLICIES["plays"]})
+    info, played = compare("test_node:make_forgetful", "", short, {"plays": POLICIES["plays"]})
 
-    assert grounds.ok
+    assert info.ok
     assert not played.ok
     assert "case 0" in played.detail

@@ -57,10 +57,10 @@ def test_files_hold_what_was_played(pair: Playground) -> None:
 
 def test_grounds_tell_what_was_found(pair: Playground) -> None:
     """An executor says at which level policies play, what they may import, and how many play at once."""
-    grounds = pair.executor.grounds
+    info = pair.executor.info
 
-    assert (grounds.isolation, grounds.workers) == ("bubblewrap", 2)
-    assert [name.split("==")[0] for name in grounds.allowed_imports] == ["numpy", "scipy"]
+    assert (info.isolation, info.workers) == ("bubblewrap", 2)
+    assert [name.split("==")[0] for name in info.allowed_imports] == ["numpy", "scipy"]
     found = {
         "namespaces",
         "process numbers",
@@ -73,7 +73,7 @@ def test_grounds_tell_what_was_found(pair: Playground) -> None:
         "case seeds",
     }
     found |= {"user", "files", "checkpoint"}
-    assert found | {"arithmetic", "processor"} == set(grounds.findings)
+    assert found | {"arithmetic", "processor"} == set(info.findings)
 
 
 def test_a_rollout_may_be_left(pair: Playground) -> None:
@@ -181,7 +181,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
 def test_what_can_not_be_opened(tmp_path: Path, wrong: EnvironmentSpec, error: type[EvoPolicyGymError]) -> None:
     """An environment that can't be made is told when the executor is first asked, and whose fault it is."""
     with local_executor("process", wrong, tmp_path) as ground, pytest.raises(error):
-        _ = ground.executor.grounds
+        _ = ground.executor.info
 
 
 def _descendants(number: int) -> Iterator[int]:

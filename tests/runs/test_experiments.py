@@ -186,7 +186,7 @@ def test_a_level_that_there_is_not_is_told_in_a_sentence(tmp_path: Path) -> None
         LocalExecutor(config) as executor,
         pytest.raises(UsageError) as refused,
     ):
-        executor.grounds  # noqa: B018 - reading it is the trial
+        executor.info  # noqa: B018 - reading it is the trial
 
     assert all(name in str(refused.value) for name in ("chroot", "auto", "bubblewrap", "none", "process"))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.places import state_directory
 from evopolicygym.records import verify
 from evopolicygym.records.experiment import LEDGER_FILE, accept_secret, begin, ledger_of, missing_runs, share_secret
 from evopolicygym.records.paths import RunPaths

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive, short_seed
-from evopolicygym.core.places import state_directory
+from evopolicygym.core.directories import state_directory
 from evopolicygym.environments.environment import Environment
 from evopolicygym.records import experiment
 from evopolicygym.specs import catalog

@@ -10,8 +10,8 @@ import pytest
 
 import evopolicygym
 from evopolicygym.core.cases import PUBLIC_KEY, SplitSource, derive
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.places import state_directory
 from evopolicygym.records import experiment
 from evopolicygym.records.experiment import Experiment, of_run
 from evopolicygym.records.nonce import nonce_finding

@@ -293,14 +293,14 @@ def stopped(killed: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_other_versions_are_refused(stopped: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
     """Under other versions than it was begun with a run does not go on, and the difference is named."""
-    really = LocalExecutor.grounds.fget
+    really = LocalExecutor.info.fget
     assert really is not None
 
     def elsewhere(executor: LocalExecutor) -> ExecutorInfo:
-        grounds: ExecutorInfo = really(executor)
-        return replace(grounds, versions={**grounds.versions, named: "0.1"})
+        info: ExecutorInfo = really(executor)
+        return replace(info, versions={**info.versions, named: "0.1"})
 
-    monkeypatch.setattr(LocalExecutor, "grounds", property(elsewhere))
+    monkeypatch.setattr(LocalExecutor, "info", property(elsewhere))
     before = RunPaths(stopped).journal.read_bytes()
 
     with pytest.raises(RecordError, match=f"{named} .*0\\.1"):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import evopolicygym
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.places import state_directory
 from evopolicygym.records.group_access import GROUP, open_to_group
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

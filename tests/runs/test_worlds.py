@@ -25,7 +25,7 @@ from evopolicygym.runs.replay import ReplayedCase, ReplayOptions, replay
 from evopolicygym.runs.run import play, resume
 from evopolicygym.specs import catalog
 from evopolicygym.specs.catalog import spec_sha256
-from evopolicygym.specs.games import game_of
+from evopolicygym.specs.identity import environment_identity
 from made_up import load_result
 from whole_runs import Told, config, played, state_kept_in
 
@@ -148,8 +148,8 @@ def test_the_standard_world_is_as_it_was() -> None:
 
     assert spec_sha256(plain).startswith("7ea62fe053bc")
     assert spec_sha256(REACHER) != spec_sha256(plain)
-    assert not game_of(REACHER).is_same(game_of(plain))
-    assert game_of(REACHER).is_same(game_of(replace(REACHER, random_anchor=None)))
+    assert not environment_identity(REACHER).is_same(environment_identity(plain))
+    assert environment_identity(REACHER).is_same(environment_identity(replace(REACHER, random_anchor=None)))
 
 
 def test_runs_of_two_worlds_are_never_pooled(run: Told) -> None:
@@ -168,12 +168,12 @@ def test_the_scale_of_a_world_is_its_own(run: Told) -> None:
     """What ships says nothing of a world: its scale goes from what random and idle play do there to the reference."""
     spec = run.state.opened.task.environment
     random, idle, reference = (Anchor(mean, 0.5, 8) for mean in (-40.0, -12.0, -5.0))
-    scale = known_scale("reacher", game_of(spec), KnownScores(random, idle, reference))
+    scale = known_scale("reacher", environment_identity(spec), KnownScores(random, idle, reference))
 
     assert scale is not None
     assert (scale.low, scale.best) == (idle.mean, reference.mean)
     assert "rough" in scale.source
-    assert known_scale("reacher", game_of(REACHER)) is None
+    assert known_scale("reacher", environment_identity(REACHER)) is None
 
 
 def test_the_text_says_that_and_not_what(run: Told) -> None:

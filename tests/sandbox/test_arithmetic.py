@@ -81,7 +81,7 @@ def test_a_simulator_computes_the_same_on_any_processor(
 def test_the_record_says_by_what_it_computes(tmp_path: Path) -> None:
     """Findings name kernels, vector code, C library and processor; another processor alone makes no place unlike."""
     with local_executor("bubblewrap", spec("Plain"), tmp_path) as ground:
-        here = ground.executor.grounds
+        here = ground.executor.info
     there = replace(here, findings={**here.findings, "processor": "another"})
 
     assert arithmetic.variables().get("OPENBLAS_CORETYPE", "own") in here.findings["arithmetic"]

@@ -98,7 +98,7 @@ def test_sets_are_met_in_one_order_without_namespaces(tmp_path: Path) -> None:
 def test_workers_are_alike(behind_bubblewrap: list[str], tmp_path: Path) -> None:
     """Another worker, which lies elsewhere, has a policy's objects at the same addresses, and the record says so."""
     with one_worker("bubblewrap", spec("Plain", 1), tmp_path / "another-place") as ground:
-        findings = ground.executor.grounds.findings
+        findings = ground.executor.info.findings
         again = ground.play_one(WANDERS).read()
 
     assert again == behind_bubblewrap[0]
@@ -124,7 +124,7 @@ def numbers(yard: Playground, **beside: str) -> str:
 def test_numbers_of_a_checkpoint(in_memory: Path, count: int) -> None:
     """P72: a checkpoint's files have the same numbers and order in every episode, whatever was laid before."""
     with one_worker("bubblewrap", spec("Plain"), in_memory) as yard:
-        if yard.executor.grounds.findings["checkpoint"].endswith("the checkpoints"):
+        if yard.executor.info.findings["checkpoint"].endswith("the checkpoints"):
             pytest.skip("this kernel lets nobody count again")
         first = numbers(yard, one="1", two="2")
         for _ in range(count):
@@ -147,6 +147,6 @@ def test_numbers_of_libraries(in_memory: Path) -> None:
 def test_numbers_of_mounts(tmp_path: Path) -> None:
     """P72: no policy gets the number of a mount, which counts those that were made on the machine before."""
     with one_worker("bubblewrap", spec("Plain"), tmp_path) as yard:
-        if yard.executor.grounds.findings["seccomp"] != "on":
+        if yard.executor.info.findings["seccomp"] != "on":
             pytest.skip("nothing filters here")
         assert json.loads(yard.play_one(policy(init=MOUNTS)).read()) == [0, errno.EPERM]

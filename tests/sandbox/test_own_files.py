@@ -106,7 +106,7 @@ def test_findings_name_what_is_the_machines(new_run: RunMaker, tmp_path: Path) -
     )
     with one_worker("bubblewrap", spec("Plain"), tmp_path) as yard:
         played = yard.play_one(policy(init="print(os.stat(os.devnull).st_dev)"))
-        named = machines(yard.executor.grounds.findings["files"])
+        named = machines(yard.executor.info.findings["files"])
         assert ("/dev/null" in named) == (int(played.read()) == here[0])
 
 
@@ -155,7 +155,7 @@ def test_pages_of_policies_stay_in_memory(tmp_path: Path) -> None:
     for path in files:
         given_back(path)
     with one_worker("bubblewrap", spec("Plain"), tmp_path, change="without_room") as yard:
-        assert yard.executor.grounds.findings["files"]
+        assert yard.executor.info.findings["files"]
         for path in files:
             given_back(path)
         assert [path for path in files if resident(path) != -(-path.stat().st_size // mmap.PAGESIZE)] == []

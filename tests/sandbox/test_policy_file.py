@@ -97,7 +97,7 @@ def test_modules_are_compiled_once(yard: Playground) -> None:
     """The policy's modules are compiled when its checkpoint is laid, where the sandbox has a copy of its own."""
     files = {"package/__init__.py": "", "package/helper.py": "def run():\n    return 7\n"}
     (line,) = printed(yard, policy(top=COMPILED), **files)
-    if line == "False" and yard.executor.grounds.findings["process numbers"] != "the same in every episode":
+    if line == "False" and yard.executor.info.findings["process numbers"] != "the same in every episode":
         pytest.skip("a zygote of this sandbox copies no checkpoint")
 
     assert line == "[0.0, '/policy/package/helper.py', 7]"

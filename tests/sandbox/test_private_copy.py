@@ -35,7 +35,7 @@ from pathlib import Path
 from playground import one_worker
 from simulators import spec
 with one_worker("bubblewrap", spec("Plain"), Path(sys.argv[1])) as yard:
-    yard.executor.grounds
+    yard.executor.info
     print(yard.executor._in_memory.directory, flush=True)
     input()
 """
@@ -64,7 +64,7 @@ def test_policies_see_a_copy_in_memory(tmp_path: Path) -> None:
         ]
         copies = {line.split()[3].split("/")[1] for mounts in views for line in mounts.splitlines() if "/copy/" in line}
 
-        assert yard.executor.grounds.findings["files"].startswith("a copy of each run's own, ")
+        assert yard.executor.info.findings["files"].startswith("a copy of each run's own, ")
     assert {device for devices, _, _ in played for device in devices} == {Path(PLACE).stat().st_dev}
     assert len({number for _, number, _ in played}) == len(copies) == 1
     assert len(views) >= len(seats)
@@ -78,7 +78,7 @@ def test_without_room_there_are_overlays(tmp_path: Path) -> None:
     """Where memory is too small for a copy, policies see overlays, and the finding says so and why."""
     with one_worker("bubblewrap", spec("Plain"), tmp_path, change="without_room") as yard:
         played = yard.play_one(policy(init=LOOK))
-        finding = yard.executor.grounds.findings["files"]
+        finding = yard.executor.info.findings["files"]
 
     assert finding.startswith("an overlay of each sandbox's own")
     assert "no copy in memory: it takes" in finding

@@ -184,7 +184,7 @@ def test_where_numbers_can_t_be_set(tmp_path: Path) -> None:
     """Where the kernel doesn't let a zygote count again, episodes are played all the same, and the record says so."""
     with one_worker("bubblewrap", spec("Plain", 1), tmp_path, change="without_last_number") as ground:
         seen = [ground.play_one(policy(reset="print(capabilities())", top=NUMBERS)) for _ in range(2)]
-        found = ground.executor.grounds.findings["process numbers"]
+        found = ground.executor.info.findings["process numbers"]
 
     assert [one.episode.failure for one in seen] == [None, None]
     assert {0} == {held for one in seen for held in json.loads(one.read())}

@@ -127,7 +127,7 @@ def test_nothing_is_writable(walled: Playground) -> None:
 
 def test_nothing_is_writable_without_namespaces(yard: Playground) -> None:
     """At every level Landlock or the size limit of files keeps a policy from leaving a word."""
-    if yard.executor.grounds.findings["landlock"] == "not in this kernel":
+    if yard.executor.info.findings["landlock"] == "not in this kernel":
         pytest.skip("this kernel has no Landlock")
     body = """
         def write(at):
@@ -154,7 +154,7 @@ def test_what_can_be_seen(walled: Playground) -> None:
 
 def test_host_files_are_out_of_reach(yard: Playground) -> None:
     """Accounts, other programs' memory and the worker's own directory can't be read."""
-    if yard.executor.grounds.findings["landlock"] == "not in this kernel":
+    if yard.executor.info.findings["landlock"] == "not in this kernel":
         pytest.skip("this kernel has no Landlock")
     hidden = ("/etc/passwd", "/proc/self/environ", "/proc/1/cmdline", str(yard.root / "scratch"), __file__)
     found = probe(yard, f"show(**{{path: attempt(os.open, path, os.O_RDONLY) for path in {hidden!r}}})")
@@ -206,10 +206,10 @@ def test_without_a_wall_nothing_is_kept(tmp_path_factory: pytest.TempPathFactory
     """Level none confines nothing, and says so."""
     with one_worker("none", spec("Plain", 1), tmp_path_factory.mktemp("open")) as ground:
         found = probe(ground, "show(socket=attempt(socket.socket), read=attempt(open, '/etc/passwd'))")
-        grounds = ground.executor.grounds
+        info = ground.executor.info
 
-    assert (found, grounds.isolation) == ({"socket": "done", "read": "done"}, "none")
-    assert "unverified" in grounds.findings["warning"]
+    assert (found, info.isolation) == ({"socket": "done", "read": "done"}, "none")
+    assert "unverified" in info.findings["warning"]
 
 
 def test_a_child_that_outlives_its_policy_holds_up_nobody(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -49,7 +49,7 @@ def test_an_installation_under_a_strict_umask(tmp_path: Path, monkeypatch: pytes
     try:
         with local_executor("bubblewrap", spec("Plain"), tmp_path) as ground:
             (played,) = ground.play(policy(), 1)
-            found = ground.executor.grounds.findings["user"]
+            found = ground.executor.info.findings["user"]
     finally:
         bwrap.why_no_own_user.cache_clear()
 

@@ -15,7 +15,7 @@ from evopolicygym.core.task import EnvironmentSpec, Task, TaskText
 from evopolicygym.environments.environment import Environment
 from evopolicygym.records.task_text import task_text
 from evopolicygym.specs import catalog
-from evopolicygym.specs.games import game_of
+from evopolicygym.specs.identity import environment_identity
 from fakes import opening
 from specs import CARTPOLE, each_family, every
 from terse_texts import said_too_much
@@ -73,7 +73,7 @@ def test_only_texts_differ(name: str) -> None:
     full, short = catalog.load(name), terse(name)
     own = ("objective", "reward", "termination", "observation", "action", "success")
 
-    assert game_of(short) == game_of(full)
+    assert environment_identity(short) == environment_identity(full)
     assert replace(short, **{field: getattr(full, field) for field in own}) == full
     assert catalog.spec_sha256(short) != catalog.spec_sha256(full)
     assert len(short.action) == len(full.action)

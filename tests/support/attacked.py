@@ -173,9 +173,7 @@ def attacked_run(
         executor = stack.enter_context(
             LocalExecutor(ExecutorConfig(spec, limits, level, paths.workers, paths.simulator_log, 1))
         )
-        opening = run._build_opened_event(
-            plain, FunctionAgent(print), owner, "attacked_run", executor.grounds, None, None
-        )
+        opening = run._build_opened_event(plain, FunctionAgent(print), owner, "attacked_run", executor.info, None, None)
         writer = stack.enter_context(RunWriter(paths.root, opening))
         rollouts = Rollouts(writer, executor, run.job_builder(writer.state, owner))
         session = stack.enter_context(

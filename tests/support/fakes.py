@@ -85,7 +85,7 @@ class FakeExecutor:
     A policy that begins with the name of a status (``import_error``, …) can't be loaded.
     """
 
-    grounds = GROUNDS
+    info = GROUNDS
 
     def __init__(self) -> None:
         self.loaded: list[str] = []

@@ -7,7 +7,7 @@ from threading import Event
 
 from evopolicygym.agents.builtin.scripted import ScriptedAgent, Submit
 from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
-from evopolicygym.core.places import state_directory
+from evopolicygym.core.directories import state_directory
 from players import Player
 
 BUDGET = 24

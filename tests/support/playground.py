@@ -60,8 +60,8 @@ class Playground:
 
     @property
     def context(self) -> PolicyContext:
-        grounds = self.executor.grounds
-        schemas = grounds.observation_schema, grounds.action_schema
+        info = self.executor.info
+        schemas = info.observation_schema, info.action_schema
         return PolicyContext(self.spec.name, 3, 2, 40, self.spec.max_steps, *schemas, self.spec.reward_components)
 
     def checkpoint(self, text: str, **beside: str) -> Path:

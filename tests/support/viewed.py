@@ -23,7 +23,7 @@ from evopolicygym.records.paths import RunPaths, film_name
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.rows import RunRow
 from evopolicygym.viewer.documents.documents import Documents
-from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, ViewedRun
+from evopolicygym.viewer.documents.overview import RunDirectory, RunIndex, ViewedRun
 from evopolicygym.viewer.site.serving import ServedViewer
 from whole_runs import config, played
 
@@ -32,16 +32,16 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title=
 """What a page must show and never do."""
 
 
-def known(below: Path) -> tuple[RunPlace, RunRecord]:
+def known(below: Path) -> tuple[RunDirectory, RunRecord]:
     """Write the run that is known by hand below a directory; return where a shelf finds it, and its record."""
     record = recorded(below / "known", known_run())
-    (place,) = RunIndex([below]).places().values()
+    (place,) = RunIndex([below]).directories().values()
     return place, record
 
 
 def viewed(row: RunRow) -> ViewedRun:
     """Return a finished run of a row as pages show it, its name being that of its directory."""
-    return ViewedRun(RunPlace(row.root.name, row.root, row.root.name), row, None, is_played=False, is_finished=True)
+    return ViewedRun(RunDirectory(row.root.name, row.root, row.root.name), row, None, is_played=False, is_finished=True)
 
 
 def documents(below: Path) -> Callable[[str], Any]:

@@ -15,7 +15,7 @@ from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.score import normalised
 from evopolicygym.core.task import TaskInterface
 from evopolicygym.specs import catalog, pack_catalog
-from evopolicygym.specs.games import game_of
+from evopolicygym.specs.identity import environment_identity
 from evopolicygym.training.draw import Distribution, TrainingSplit, draw, tasks_of
 from evopolicygym.training.environment import TextEnvironment, TrainingEnvironment
 from evopolicygym.training.rewards import Shaping, scale_of
@@ -131,7 +131,7 @@ def test_the_scale_is_the_leaderboards() -> None:
     """Where no policy is known to beat random play, there is none."""
     for name in ("acrobot", "reacher"):
         spec = catalog.load(name)
-        assert scale_of(spec) == known_scale(name, game_of(spec), KnownScores.of(spec))
+        assert scale_of(spec) == known_scale(name, environment_identity(spec), KnownScores.of(spec))
     assert scale_of(catalog.load("cartpole")).best == 500
     with pytest.raises(UsageError, match="has no scale"):
         scale_of(replace(catalog.load("acrobot"), random_anchor=None, idle_anchor=None, name="own"))

@@ -52,7 +52,7 @@ def runs(tmp_path: Path) -> Path:
 def test_groups_ends_and_findings_are_seen(chromium: "Browser", runs: Path) -> None:
     """Each group has its table; findings, the way that a run ended and a comparison's command stand in words."""
     with ServedViewer([runs]) as viewer, met(chromium, viewer.entrance) as found:
-        ids = {place.root.name: place.id for place in viewer.documents.index.places().values()}
+        ids = {place.root.name: place.id for place in viewer.documents.index.directories().values()}
         page = found.page
         found.open("#/", ".conduct.serious")
         tables = page.locator(".board table").all()

@@ -63,7 +63,7 @@ def typed(*arguments: object) -> Result:
 
 
 def ids(runs: Path) -> list[str]:
-    return list(RunIndex([runs]).places())
+    return list(RunIndex([runs]).directories())
 
 
 def file_bytes(directory: Path) -> dict[str, bytes]:

@@ -51,7 +51,7 @@ def written(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Wr
     line += ["--with", "paper"]
     left = CliRunner().invoke(app, list(map(str, line)))
     assert left.exit_code == 0, left.output
-    ids = {one.root: one.id for one in RunIndex([place / "runs"]).places().values()}
+    ids = {one.root: one.id for one in RunIndex([place / "runs"]).directories().values()}
     addresses = {"directory": (place / "report" / "index.html").as_uri(), "file": file.as_uri()}
     first, second = ids[evolver.root.resolve()], ids[random.root.resolve()]
     return Written(addresses, first, second, first_held_out(place / "report", first))
@@ -208,7 +208,7 @@ def test_a_hostile_record_is_text_from_a_disk(chromium: "Browser", tmp_path: Pat
         write_single_file(tmp_path / "pages" / "index.html", pages)
     else:
         write_pages(tmp_path / "pages", pages)
-    (run,) = RunIndex([tmp_path / "runs"]).places()
+    (run,) = RunIndex([tmp_path / "runs"]).directories()
     with met(chromium, (tmp_path / "pages" / "index.html").as_uri()) as found:
         for route, until in (
             ("#/", ".board td"), ("#/task/toy", "svg a"), (f"#/run/{run}/1/change", ".row.plus"),

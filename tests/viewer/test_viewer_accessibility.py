@@ -58,7 +58,7 @@ def addresses(
     write_pages(place / "pages", Pages([place / "runs"], report=REPORT))
     _write(place / "pages" / "figures" / "x.svg", '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
     write_single_file(place / "single" / "runs.html", Pages([place / "runs"]))
-    ids = {one.root.name: one.id for one in RunIndex([place / "runs"]).places().values()}
+    ids = {one.root.name: one.id for one in RunIndex([place / "runs"]).directories().values()}
     episode = first_held_out(place / "pages", ids[evolver.root.name])
     summary = read_summary(evolver)
     entry, experiment = quote(summary.entry), summary.experiment

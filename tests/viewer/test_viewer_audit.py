@@ -40,7 +40,7 @@ def test_three_states_of_a_run(runs: Path) -> None:
     paths.journal.write_bytes(b"".join(paths.journal.read_bytes().splitlines(keepends=True)[:4]))
     paths.document.unlink()
     with ServedViewer([runs]) as viewer:
-        names = {place.id: place.root.name for place in viewer.documents.index.places().values()}
+        names = {place.id: place.root.name for place in viewer.documents.index.directories().values()}
         found = asked(viewer, "/data/audit.json").document["runs"]
     states = {names[run]: (one["state"], one["counts"]["serious"], bool(one["why"])) for run, one in found.items()}
 
@@ -54,7 +54,7 @@ def test_a_finding_leads_to_its_message_or_submission(runs: Path) -> None:
         "from urllib.request import urlopen\n\nurlopen('https://example.org')\n"
     )
     with ServedViewer([runs]) as viewer:
-        (run,) = (place.id for place in viewer.documents.index.places().values() if place.root.name == "serious")
+        (run,) = (place.id for place in viewer.documents.index.directories().values() if place.root.name == "serious")
         found = asked(viewer, f"/data/run/{run}/audit.json").document
     places = {(one["grade"], one["submission"], one["transcript_at"]) for one in found["findings"]}
 
@@ -76,7 +76,7 @@ def test_a_leaderboard_waits_for_no_audit(runs: Path, monkeypatch: pytest.Monkey
         for name in ("runs", "suite", "task/toy"):
             asked(viewer, f"/data/{name}.json")
         before = len(audited)
-        (run,) = (place.id for place in viewer.documents.index.places().values() if place.root.name == "clean")
+        (run,) = (place.id for place in viewer.documents.index.directories().values() if place.root.name == "clean")
         for name in ("audit", f"run/{run}/audit", "audit"):
             asked(viewer, f"/data/{name}.json")
         once = len(audited)

@@ -32,7 +32,7 @@ def played(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Ite
         patch.setenv("XDG_STATE_HOME", str(runs.parent / "state"))
         evolver, random = real_runs(runs)
     with ServedViewer([runs]) as viewer:
-        ids = {place.root: place.id for place in viewer.documents.index.places().values()}
+        ids = {place.root: place.id for place in viewer.documents.index.directories().values()}
         yield viewer, ids[evolver.root.resolve()], ids[random.root.resolve()]
 
 
@@ -170,7 +170,7 @@ def test_a_hostile_record_is_text(chromium: "Browser", tmp_path: Path) -> None:
     """Markup in an agent's name, in its files, its output and its transcript is shown as it is, and does nothing."""
     hostile_run(tmp_path / "run")
     with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.entrance) as found:
-        (place,) = viewer.documents.index.places().values()
+        (place,) = viewer.documents.index.directories().values()
         for route, until in (
             ("#/", ".board td"),
             ("#/task/toy", "svg a"),
@@ -195,7 +195,7 @@ def test_the_lineage_of_a_run(chromium: "Browser", tmp_path: Path) -> None:
     ]
     recorded(tmp_path / "runs" / "known", events)
     with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
-        (place,) = viewer.documents.index.places().values()
+        (place,) = viewer.documents.index.directories().values()
         found.open(f"#/run/{place.id}", "details.lineage svg")
         found.page.locator("details.lineage .node").last.press("Enter")
 
@@ -216,7 +216,7 @@ def test_a_live_run_is_followed(chromium: "Browser", tmp_path: Path) -> None:
     _write(live.journal, b"".join(lines[:7]).decode())
     lock = atomic.lock_file(live.lock, "live")
     with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
-        (place,) = viewer.documents.index.places().values()
+        (place,) = viewer.documents.index.directories().values()
         found.open(f"#/run/{place.id}", ".tag.live")
         before = found.page.locator(".submissions li").count()
         found.page.wait_for_timeout(2500)

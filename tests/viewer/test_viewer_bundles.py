@@ -14,9 +14,9 @@ import pytest
 import evopolicygym
 from diagnosed import BUNDLES, closing, known_run, recorded
 from evopolicygym.analysis.ranking.score_table import score_table
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunClosed, RunOpened
-from evopolicygym.core.places import state_directory
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.spaces import Box, to_schema
 from evopolicygym.records import atomic
@@ -251,7 +251,7 @@ def test_a_run_that_is_a_link_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "runs" / "linked").mkdir()
     (tmp_path / "runs" / "linked" / "journal.jsonl").symlink_to(record.paths.journal)
 
-    assert [place.root.name for place in RunIndex([tmp_path / "runs"]).places().values()] == ["known"]
+    assert [place.root.name for place in RunIndex([tmp_path / "runs"]).directories().values()] == ["known"]
 
 
 def test_long_episodes_are_thinned() -> None:
@@ -356,7 +356,7 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
         tmp_path / "other", closing(beginning, {"a": [1.0, 3.0], "b": [0.0, 2.0], "d": [5.0, 7.0]}, [1.0, 3.0, 5.0])
     )
     library = Documents(RunIndex([tmp_path]))
-    ids = {one.root.name: one.id for one in library.index.places().values()}
+    ids = {one.root.name: one.id for one in library.index.directories().values()}
     told = json.loads(library.document(f"compare/{ids['known']}/{ids['other']}"))
 
     assert ids["known"] == place.id
@@ -385,7 +385,7 @@ def test_a_submission_against_any_other(tmp_path: Path) -> None:
     for run in ("first", "second"):
         recorded(tmp_path / run, known_run())
     library = Documents(RunIndex([tmp_path]))
-    first, second = library.index.places()
+    first, second = library.index.directories()
 
     def paths(base: str) -> list[tuple[str, str]]:
         files = json.loads(library.document(f"run/{first}/change/1/{base}"))["files"]
@@ -502,7 +502,7 @@ def test_scans_take_a_tenth_of_the_time(tmp_path: Path, monkeypatch: pytest.Monk
     index = RunIndex([tmp_path])
     for later in (0.0, 29.0, 2.0, 31.0, 0.5, 1.0):
         now[0] += later
-        index.places()
+        index.directories()
 
     assert scans == [0.0, 34.0, 68.0, 69.5]
 

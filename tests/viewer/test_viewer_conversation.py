@@ -13,7 +13,7 @@ from evopolicygym.core.agent import MODEL_LOG, AgentConfig
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.documents.documents import Documents
-from evopolicygym.viewer.documents.overview import RunIndex, RunPlace
+from evopolicygym.viewer.documents.overview import RunDirectory, RunIndex
 from evopolicygym.viewer.site.serving import ServedViewer
 from places import SUPPORT
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 TOOL_RUNS = ("claude_code", "codex", "gemini", "kimi_code", "neutral", "opencode", "qwen")
 
 
-def run_of_tool(below: Path, agent: str, transcript: bytes) -> tuple[RunPlace, RunRecord]:
+def run_of_tool(below: Path, agent: str, transcript: bytes) -> tuple[RunDirectory, RunRecord]:
     """Write the run that is known by hand as one of an agent with a transcript."""
     opened, *others = known_run()
     assert isinstance(opened, RunOpened)
     record = recorded(below / "known", [replace(opened, agent=AgentConfig(agent, "scripted")), *others])
     record.paths.logs.mkdir()
     record.paths.transcript.write_bytes(transcript)
-    (place,) = RunIndex([below]).places().values()
+    (place,) = RunIndex([below]).directories().values()
     return place, record
 
 
-def transcript_entries(place: RunPlace, page: int = 0) -> list[dict[str, Any]]:
+def transcript_entries(place: RunDirectory, page: int = 0) -> list[dict[str, Any]]:
     document = Documents(RunIndex([place.root.parent])).document(f"run/{place.id}/transcript/{page}")
     entries: list[dict[str, Any]] = json.loads(document)["entries"]
     return entries

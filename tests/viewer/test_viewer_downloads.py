@@ -33,7 +33,7 @@ def test_a_chart_is_taken_away(chromium: "Browser", tmp_path: Path, form: str) -
 
 
 def _take_away(chromium: "Browser", address: str, runs: Path, below: Path) -> None:
-    (place,) = RunIndex([runs]).places().values()
+    (place,) = RunIndex([runs]).directories().values()
     with met(chromium, address) as found:
         found.open("#/task/toy", ".chart svg .curve")
         for chart in range(2):

@@ -128,7 +128,7 @@ def test_a_run_says_what_its_environment_lacks(
     assert isinstance(opened, RunOpened)
     recorded(tmp_path / "run", [replace(opened, repeats=repeats, cases_differ=cases_differ), *events])
     with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.entrance) as found:
-        (place,) = viewer.documents.index.places()
+        (place,) = viewer.documents.index.directories()
         found.open(f"#/run/{place}", ".submissions")
 
         assert found.page.locator(".ended.bad").count() == expected

@@ -83,7 +83,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         walked = _small_run(runs, "door_key", "make_walker", 6)
         filmed = _small_run(runs, "cartpole", "make_filmed", 500, films=1, budget=2)
     with ServedViewer([runs]) as viewer:
-        ids = {place.root: place.id for place in viewer.documents.index.places().values()}
+        ids = {place.root: place.id for place in viewer.documents.index.directories().values()}
         names = [ids[one.root.resolve()] for one in (evolver, driven.paths, walked.paths, filmed.paths)]
         yield Shown(viewer, *names, driven, filmed)
 
@@ -277,7 +277,7 @@ def test_hidden_episodes_of_every_candidate(chromium: "Browser", shown: Shown) -
         page.click("[aria-label='Episode before']")
         page.wait_for_selector("h1:has-text('validation-0-0')")
     document = asked(shown.viewer, f"/data/run/{shown.evolver}/submission/0.json").document
-    post_hoc = json.loads((shown.viewer.documents.index.place(shown.evolver).paths.post_hoc).read_bytes())
+    post_hoc = json.loads((shown.viewer.documents.index.directory(shown.evolver).paths.post_hoc).read_bytes())
 
     assert returns == 3
     assert [row["return"] for row in document["hidden"]["post_hoc"]] in [

@@ -149,7 +149,7 @@ def test_a_run_that_goes_on_is_with_those_of_its_options(runs: Path) -> None:
 def test_two_runs_name_the_command_that_compares_them(runs: Path) -> None:
     """The page of two runs has the command with their directories; of runs of two groups, with --allow-incomparable."""
     with ServedViewer([runs]) as viewer:
-        ids = {place.root.name: place.id for place in viewer.documents.index.places().values()}
+        ids = {place.root.name: place.id for place in viewer.documents.index.directories().values()}
         one, other, far = ids["random-10-0"], ids["tuner-10-0"], ids["tuner-12-0"]
         alike, apart = (asked(viewer, f"/data/compare/{one}/{second}.json").document for second in (other, far))
 

@@ -64,7 +64,7 @@ def test_a_submission_holds_up_no_other_page(tmp_path: Path, monkeypatch: pytest
     """While a submission's document is made, which may take a moment, the run's own page is answered."""
     known(tmp_path)
     documents = Documents(RunIndex([tmp_path]))
-    (run,) = documents.index.places()
+    (run,) = documents.index.directories()
 
     def made_meanwhile(*_: object) -> dict[str, Any]:
         with ThreadPoolExecutor() as others:

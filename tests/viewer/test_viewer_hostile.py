@@ -46,7 +46,7 @@ def viewer(runs: Path) -> Iterator[ServedViewer]:
 def test_hostile_runs_are_answered_in_good_order(viewer: ServedViewer) -> None:
     """Every document and film is JSON, a film, or a refusal that is JSON, and holds nothing from outside."""
     ids: dict[str, list[str]] = {name: [] for name in HOSTILE_RUNS}
-    for place in viewer.documents.index.places().values():
+    for place in viewer.documents.index.directories().values():
         ids[Path(place.shown).parts[0]].append(place.id)
     wrong = []
     for found in ids.values():
@@ -72,7 +72,7 @@ def test_hostile_runs_share_a_list(viewer: ServedViewer) -> None:
 
     assert all(map(_is_safe, answers))
     assert answers[0].status == 200
-    assert len(listed["runs"]) + len(listed["problems"]) == len(viewer.documents.index.places()) + len(
+    assert len(listed["runs"]) + len(listed["problems"]) == len(viewer.documents.index.directories()) + len(
         viewer.documents.index.problems()
     )
 
@@ -102,7 +102,7 @@ def test_nothing_of_a_hostile_run_is_executed(chromium: "Browser", tmp_path: Pat
 
 
 def _walk(chromium: "Browser", address: str, runs: Path) -> None:
-    places = RunIndex([runs]).places().values()
+    places = RunIndex([runs]).directories().values()
     routes = [
         f"#/run/{place.id}{tail}" for place in places for tail in (TABS if len(Path(place.shown).parts) == 1 else ("",))
     ]

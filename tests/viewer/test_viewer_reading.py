@@ -49,7 +49,7 @@ def write_runs(runs: Path, count: int) -> None:
 
 
 def run_ids(viewer: ServedViewer) -> dict[str, str]:
-    return {place.root.name: place.id for place in viewer.documents.index.places().values()}
+    return {place.root.name: place.id for place in viewer.documents.index.directories().values()}
 
 
 def sorted_by(found: Met, column: str) -> list[str]:
@@ -174,7 +174,7 @@ def test_static_pages_link_what_they_hold(chromium: "Browser", tmp_path: Path) -
     """Where the steps of episodes were left out, no link leads to them; submissions and sources are there."""
     write_run(tmp_path / "runs" / "known")
     write_pages(tmp_path / "pages", Pages([tmp_path / "runs"], episodes=Episodes.NONE))
-    (run,) = RunIndex([tmp_path / "runs"]).places()
+    (run,) = RunIndex([tmp_path / "runs"]).directories()
     with met(chromium, (tmp_path / "pages" / "index.html").as_uri()) as found:
         found.open(f"#/run/{run}/3/episodes", ".tabbody td")
         assert found.page.locator("a[href^='#/episode']").count() == 0

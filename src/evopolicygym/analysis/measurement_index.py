@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from evopolicygym.analysis.diagnostic import Group
-from evopolicygym.core import places
+from evopolicygym.core import directories
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.file_stamps import code_key, settled_key
 from evopolicygym.records.paths import RunPaths
@@ -166,7 +166,7 @@ def is_kept(measure: object) -> bool:
 
 def _database_file() -> Path | None:
     with suppress(UsageError):
-        return places.cache_directory() / DATABASE
+        return directories.cache_directory() / DATABASE
     return None
 
 

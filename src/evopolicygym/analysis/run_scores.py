@@ -48,7 +48,7 @@ class Row:
 
 
 def compare(state: RunState) -> list[Row]:
-    """Return this run's score, the anchors and the paper's entries where it has the same game, the best first."""
+    """Return this run's score, the anchors and the paper's entries where it has its environment, the best first."""
     held_out, opened = state.held_out(), state.opened
     environment = with_anchors(opened.task.environment)
     whose = "ours" if is_shipped(environment) else "its file's"

@@ -74,7 +74,7 @@ def compare(name: str, address: str, spec: EnvironmentSpec, policies: dict[str, 
         raise TypeError("the first outcome must be an ExecutorInfo")
     differences = incompatibilities(our_info, info)
     level = f"{info.workers} workers at level {info.isolation}"
-    yield Finding(f"{spec.name}: grounds", ok=not differences, detail="; ".join(differences) or level)
+    yield Finding(f"{spec.name}: info", ok=not differences, detail="; ".join(differences) or level)
     for policy, expected, actual in zip(policies, here, there, strict=True):
         if isinstance(expected, PlayedCheckpoint) and isinstance(actual, PlayedCheckpoint):
             faults = list(_differences(expected, actual, killed=spec.id == crash_isolation.ID))
@@ -92,7 +92,7 @@ def _outcomes(
         workers, log = Path(directory, "workers"), Path(directory, "simulators.log")
         config = ExecutorConfig(spec, LIMITS, AUTO, workers, log, address=address)
         with closing(EXECUTORS.load(name)(config)) as executor:
-            yield executor.grounds
+            yield executor.info
             for number, text in enumerate(policies.values()):
                 checkpoint = Path(directory, f"checkpoint-{number}")
                 checkpoint.mkdir()
@@ -101,7 +101,7 @@ def _outcomes(
 
 
 def _play(executor: Executor, spec: EnvironmentSpec, checkpoint: Path) -> PlayedCheckpoint:
-    info = executor.grounds
+    info = executor.info
     schemas = info.observation_schema, info.action_schema
     context = PolicyContext(spec.name, 0, CASES, 0, spec.max_steps, *schemas, spec.reward_components)
     if error := executor.load(checkpoint, context):

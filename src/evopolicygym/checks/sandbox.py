@@ -266,7 +266,7 @@ class _AttackPlayer:
         checkpoint.mkdir()
         (checkpoint / "policy.py").write_text(attack.source, encoding="utf-8")
         self._decoys.write_addresses(checkpoint)
-        info = self._executor.grounds
+        info = self._executor.info
         schemas = info.observation_schema, info.action_schema
         context = PolicyContext(self._spec.name, self._count, episodes, 0, self._spec.max_steps, *schemas)
         if error := self._executor.load(checkpoint, context):

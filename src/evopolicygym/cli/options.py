@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 
 
 def complete_environment(incomplete: str) -> list[str]:

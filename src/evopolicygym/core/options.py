@@ -11,7 +11,7 @@ from enum import Enum, StrEnum
 from functools import reduce
 from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.task import TRAIN_CASES, Limits, Task
 from evopolicygym.core.world import STANDARD
 
@@ -292,7 +292,7 @@ class Knobs(TypedDict, total=False):
         comparability_label="limits of a policy", task_field="limits")]
 
 
-class PlaceOptions(TypedDict, total=False):
+class LocationOptions(TypedDict, total=False):
     """Where a run plays and where its run directory is created."""
 
     workers: Annotated[int | None, Option(None, "Episodes that play in parallel.",
@@ -329,7 +329,7 @@ class PlaceOptions(TypedDict, total=False):
 
 
 # fmt: on
-class CommonOptions(TaskOptions, Knobs, PlaceOptions, total=False):
+class CommonOptions(TaskOptions, Knobs, LocationOptions, total=False):
     """The options that all runs of a suite share."""
 
 
@@ -363,7 +363,7 @@ AGENT_OPTIONS: tuple[Option, ...] = (
 COMMON_OPTIONS: tuple[Option, ...] = (
     *declared_options(TaskOptions, "Task and cases"),
     *KNOBS,
-    *declared_options(PlaceOptions, "Where it runs"),
+    *declared_options(LocationOptions, "Where it runs"),
 )
 RUN_OPTIONS: tuple[Option, ...] = (*AGENT_OPTIONS, *COMMON_OPTIONS)
 

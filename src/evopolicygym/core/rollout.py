@@ -240,7 +240,7 @@ class Executor(Protocol):
     """Plays rollouts of one environment. Results don't depend on the number of workers."""
 
     @property
-    def grounds(self) -> ExecutorInfo:
+    def info(self) -> ExecutorInfo:
         """What the executor offers; known once it is open."""
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:

@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from typing import Any
 
 from evopolicygym.core.decoding import Undecodable, decoder
+from evopolicygym.core.directories import data_directory, state_directory
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UnregisteredId, UsageError
-from evopolicygym.core.places import data_directory, state_directory
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import shell_word

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict
 from evopolicygym.api.play.serve import HostedRun, host, resume_hosted
 from evopolicygym.api.read.run import Run
 from evopolicygym.core.agent import INSPECT
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import AUTO, DEFAULT_EXPERIMENT
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
 from evopolicygym.specs import catalog

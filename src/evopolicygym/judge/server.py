@@ -176,10 +176,10 @@ def _refused(_: Scope, refusal: Refusal) -> Response:
 
 
 def _application(session: JudgeSession) -> Starlette:
-    grounds, publications = session.rollouts.executor.grounds, _Publications(session)
+    publications = _Publications(session)
 
     async def info(_: Request) -> Response:
-        return json_response(task_text.info(visible(session.state), grounds, session.rules))
+        return json_response(task_text.info(visible(session.state), session.rollouts.executor.info, session.rules))
 
     async def task(_: Request) -> Response:
         return PlainTextResponse(task_text.task_text(visible(session.state)), media_type="text/markdown")

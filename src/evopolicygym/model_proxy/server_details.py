@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from evopolicygym.core.directories import cache_directory
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.places import cache_directory
 from evopolicygym.core.text import version_line
 from evopolicygym.model_proxy.formats import credential_header
 from evopolicygym.model_proxy.upstream import ModelUpstream

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from evopolicygym.core.decoding import Undecodable, decoder
+from evopolicygym.core.directories import data_directory
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack
-from evopolicygym.core.places import data_directory
 from evopolicygym.core.text import shell_word
 
 DOCUMENT = "installed.json"

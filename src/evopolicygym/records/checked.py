@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from evopolicygym.core import places, regular_file
+from evopolicygym.core import directories, regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.finding import Finding, ProgressTracker, no_progress
 from evopolicygym.core.run_summary import RunSummary
@@ -243,7 +243,7 @@ def _key(record: bytes, paths: RunPaths, identity: str) -> bytes | None:
 def _read_cache(paths: RunPaths) -> _Check | None:
     """Return what was found of a record, if neither its files, the secret nor this code have changed since."""
     with suppress(sqlite3.Error, OSError, EvoPolicyGymError, ValueError, TypeError, KeyError):
-        file = places.cache_directory() / DATABASE
+        file = directories.cache_directory() / DATABASE
         if not file.exists():
             return None
         with closing(sqlite3.connect(file, timeout=BUSY_S)) as database:
@@ -273,7 +273,7 @@ def _write_cache(paths: RunPaths, identity: str, record: bytes, check: _Check) -
             }
             for finding in check.findings
         ]
-        file = places.cache_directory() / DATABASE
+        file = directories.cache_directory() / DATABASE
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with closing(sqlite3.connect(file, timeout=BUSY_S)) as database, database:
             database.execute(_TABLE)

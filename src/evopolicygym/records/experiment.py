@@ -29,10 +29,10 @@ from evopolicygym.core.cases import (
     identity_of_secret,
     nonce_key,
 )
+from evopolicygym.core.directories import not_kept, state_directory
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.interface import draw_interface, interface_key
-from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
 from evopolicygym.core.text import printable
 from evopolicygym.records import atomic

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.core import regular_file
+from evopolicygym.core.directories import DEFAULT_RUNS, state_directory
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import Event
-from evopolicygym.core.places import DEFAULT_RUNS, state_directory
 from evopolicygym.core.run import RunState, fold
 from evopolicygym.records import journal
 from evopolicygym.records.paths import EXPERIMENT, RunPaths
 from evopolicygym.records.release import METADATA, is_release, read_release
 
-Places = str | Path | Iterable[str | Path]
+Paths = str | Path | Iterable[str | Path]
 """A run (its directory, id, id prefix, or ``latest``), a directory with runs below it, or several of these."""
 EXPERIMENT_FILE = "experiment.json"
 """The file in an experiment's directory that holds its identity."""
@@ -111,7 +111,7 @@ def find_run(name: Path, below: Path) -> Path:
     )
 
 
-def find_places(runs: Places | None, below: str | Path = DEFAULT_RUNS, *, needed: bool = True) -> list[Path]:
+def find_paths(runs: Paths | None, below: str | Path = DEFAULT_RUNS, *, needed: bool = True) -> list[Path]:
     """Return the directories that a user names, of runs or with runs below them; ids are searched in ``below``.
 
     Without names, this is ``below`` itself if runs are needed or ``below`` isn't the default. Raises ``UsageError``

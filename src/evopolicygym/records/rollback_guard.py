@@ -13,10 +13,10 @@ from contextlib import closing, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from evopolicygym.core.directories import not_kept, refuse_unwritable, state_directory
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.finding import Finding
-from evopolicygym.core.places import not_kept, refuse_unwritable, state_directory
 from evopolicygym.records import atomic
 from evopolicygym.records.reader import RunRecord, read_run
 

@@ -25,7 +25,7 @@ from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import EditKind
 from evopolicygym.core.task import Anchor, Limits, Success, TaskKind
 from evopolicygym.records.checked import RecordState
-from evopolicygym.specs.games import GameIdentity
+from evopolicygym.specs.identity import EnvironmentIdentity
 
 Json = NewType("Json", str)
 """A JSON text; NaN and infinities are the strings "NaN", "Inf", "-Inf"."""
@@ -296,8 +296,8 @@ class RunRow(Record):
 
     root: Path
     """The run directory."""
-    game: GameIdentity
-    """The game that the task's name stood for in this run."""
+    environment: EnvironmentIdentity
+    """The environment that the task's name stood for in this run."""
     command: tuple[str, ...]
     """The program of a ``command`` agent, with its arguments."""
     options: Mapping[str, Any]
@@ -339,7 +339,7 @@ class RunRow(Record):
     @property
     def is_release(self) -> bool:
         """Whether it was played by the paper's release: of its task, only the name is known."""
-        return not self.game.id
+        return not self.environment.id
 
     @property
     def experiment_name(self) -> str:

@@ -36,7 +36,7 @@ from evopolicygym.records.rows import (
 )
 from evopolicygym.records.task_text import task_text
 from evopolicygym.records.trajectories import Step, read_steps
-from evopolicygym.specs.games import game_of
+from evopolicygym.specs.identity import environment_identity
 from evopolicygym.specs.measured_anchors import with_anchors
 
 FURTHER = tuple(option for option in RUN_OPTIONS if option.comparability_label and not option.record_field)
@@ -80,7 +80,7 @@ def run_row(run: CheckedRun) -> RunRow:
         environment_id=environment.id or None,
         family=environment.family,
         kind=environment.kind if environment.is_known else None,
-        game=game_of(environment),
+        environment=environment_identity(environment),
         agent=summary.entry,
         agent_kind=agent.name,
         label=agent.label or None,

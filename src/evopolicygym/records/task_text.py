@@ -42,7 +42,7 @@ RULES = """\
 SELECTION_RULE = "best mean validation return; a tie goes to the latest submission"
 
 
-def info(state: RunState, grounds: ExecutorInfo, rules: AgentRules = NO_RULES) -> dict[str, Any]:
+def info(state: RunState, executor_info: ExecutorInfo, rules: AgentRules = NO_RULES) -> dict[str, Any]:
     """Return what ``GET /info`` answers."""
     task, opened = state.opened.task, state.opened
     environment = opened.shown_environment
@@ -75,7 +75,7 @@ def info(state: RunState, grounds: ExecutorInfo, rules: AgentRules = NO_RULES) -
         **({} if task.interface is TaskInterface.STANDARD else {"interface": task.interface.value}),
         "feedback_profile": task.feedback.value,
         "finish_allowed": task.finish_allowed,
-        "allowed_imports": list(grounds.allowed_imports),
+        "allowed_imports": list(executor_info.allowed_imports),
         "denied_imports": ["gymnasium", *environment.packages],
         "protocol_version": PROTOCOL_VERSION,
         "schema_version": SCHEMA_VERSION,

@@ -324,11 +324,11 @@ READERS: Mapping[str, Read] = {
 """Readers by the agent's name."""
 
 
-class SubmissionPlaces:
+class SubmissionOffsets:
     """The places in a transcript that tell of submissions, found line by line."""
 
     def __init__(self) -> None:
-        self.places: dict[int, int] = {}
+        self.offsets: dict[int, int] = {}
         """The place of each submission, by its number."""
         self._printed: set[int] = set()
 
@@ -336,8 +336,8 @@ class SubmissionPlaces:
         """Look at a line that has a place."""
         for item in _SUBMISSION.finditer(line[:MAX_SEARCHED]):
             number, is_event = int(item.group(1) or item.group(2)), line.startswith(b"{")
-            if number not in self.places or (number in self._printed and is_event and item.group(1)):
-                self.places[number] = place  # some tools print a command's output before the event that has it
+            if number not in self.offsets or (number in self._printed and is_event and item.group(1)):
+                self.offsets[number] = place  # some tools print a command's output before the event that has it
                 (self._printed.discard if is_event else self._printed.add)(number)
 
 
@@ -355,7 +355,7 @@ class Transcript:
 
 def read_transcript(agent: str, path: Path, root: Path) -> Transcript | None:
     """Return an agent's transcript; None if it doesn't exist. The agent must be a key of ``READERS``."""
-    read, steps, unread, found = READERS[agent], ConversationSteps(), 0, SubmissionPlaces()
+    read, steps, unread, found = READERS[agent], ConversationSteps(), 0, SubmissionOffsets()
     try:
         for steps.line, line in enumerate(transcript_lines(path, root), 1):
             try:
@@ -367,7 +367,7 @@ def read_transcript(agent: str, path: Path, root: Path) -> Transcript | None:
         return None
     except (OSError, RecordError) as error:
         raise RecordError(f"{path}: {error}") from error
-    return Transcript(steps.steps, steps.version, unread, found.places)
+    return Transcript(steps.steps, steps.version, unread, found.offsets)
 
 
 def transcript_of(record: RunRecord) -> Transcript | None:

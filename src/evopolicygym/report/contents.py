@@ -39,9 +39,9 @@ class Part:
     kind: str
     """``figure`` or ``table``."""
     title: str
-    says: str
+    caption: str
     """A sentence on its content."""
-    computed: str
+    method: str
     """A sentence on its computation."""
     files: tuple[str, ...]
     """Paths relative to the report; the first is shown in the index."""
@@ -156,7 +156,7 @@ def _part(directory: Path, part: Part) -> Iterator[str]:
     first = directory / part.files[0]
     if part.kind == "figure":
         yield from (f"![{part.title}]({part.files[0]})", "")
-    yield from (f"{part.says} {part.computed} ({part.kind}: {links})", "")
+    yield from (f"{part.caption} {part.method} ({part.kind}: {links})", "")
     if part.kind == "table" and first.suffix == ".md":
         text = first.read_text(encoding="utf-8").rstrip("\n")
         if text.count("\n") < MAX_LINES:

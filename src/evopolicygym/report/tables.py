@@ -38,8 +38,8 @@ class ReportTable:
     """A table of a report with the texts of its files by suffix."""
 
     title: str
-    says: str
-    computed: str
+    caption: str
+    method: str
     write: Writer
     """Returns texts by suffix, the one shown in the index first; empty if the table has no rows."""
 

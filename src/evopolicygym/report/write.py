@@ -161,7 +161,10 @@ def _localised(group: ReportGroup, local: Callable[[str], str]) -> ReportGroup:
 
 def _with_surroundings(groups: Sequence[ReportGroup], shipped: PublishedData) -> Iterator[ReportGroup]:
     """Yield each group with its surroundings: other groups, and figures of other protocols."""
-    ids = {**shipped.ids, **{run.result.task: run.result.game.id for group in groups for run in group.findings.runs}}
+    ids = {
+        **shipped.ids,
+        **{run.result.task: run.result.environment.id for group in groups for run in group.findings.runs},
+    }
     for group in groups:
         others = [other.findings.table for other in groups if other is not group and other.findings.table]
         shown = {task.name for task in group.findings.table.tasks} if group.findings.table else set()
@@ -177,7 +180,7 @@ def _write_table(
     for file, text in names.items():
         (directory / file).write_text(local(text), encoding="utf-8")
     return (
-        Part(stem, "table", group.part_title(table.title), table.says, table.computed, tuple(names)) if names else None
+        Part(stem, "table", group.part_title(table.title), table.caption, table.method, tuple(names)) if names else None
     )
 
 
@@ -188,7 +191,7 @@ def _draw_figure(directory: Path, name: str, drawing: Drawing, group: ReportGrou
     for form in formats:
         files.append(f"{FIGURES}/{stem}.{form}")
         (directory / files[-1]).write_bytes(figure_bytes(figure, form))
-    return Part(stem, "figure", group.part_title(drawing.title), drawing.says, drawing.computed, tuple(files))
+    return Part(stem, "figure", group.part_title(drawing.title), drawing.caption, drawing.method, tuple(files))
 
 
 def _stem(name: str) -> str:

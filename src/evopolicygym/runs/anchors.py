@@ -83,12 +83,12 @@ class AnchorPlayer(AbstractContextManager["AnchorPlayer"]):
     @property
     def action_space(self) -> Space:
         """The environment's action space."""
-        return from_schema(self._executor.grounds.action_schema)
+        return from_schema(self._executor.info.action_schema)
 
     @property
     def playing(self) -> int:
         """How many episodes play at once."""
-        return self._executor.grounds.workers
+        return self._executor.info.workers
 
     def play(
         self,
@@ -123,7 +123,7 @@ def play_policy(
     directory.mkdir()
     for name, content in policy.items():
         (directory / name).write_bytes(content)
-    schemas = executor.grounds.observation_schema, executor.grounds.action_schema
+    schemas = executor.info.observation_schema, executor.info.action_schema
     context = PolicyContext(spec.name, 0, len(jobs), 0, spec.max_steps, *schemas)
     waiting, due = dict[int, Episode](), 0
     for job, episode in executor.play(directory, context, jobs, lambda _job, _why: None):

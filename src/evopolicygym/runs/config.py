@@ -30,6 +30,7 @@ from evopolicygym.core.agent import (
 )
 from evopolicygym.core.cases import NONCE, SplitSource
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import (
     AUTO,
@@ -44,7 +45,6 @@ from evopolicygym.core.options import (
     flatten_options,
     nest_options,
 )
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
 from evopolicygym.core.text import now, printable, shell_word

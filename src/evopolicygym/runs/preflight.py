@@ -206,8 +206,8 @@ def refuse_packages(task: Task) -> None:
 
 def try_packages(task: Task, executor: Executor) -> None:
     """Import a task's policy packages in the sandbox; raise ``UsageError`` if that fails."""
-    grounds = executor.grounds
-    schemas = grounds.observation_schema, grounds.action_schema
+    info = executor.info
+    schemas = info.observation_schema, info.action_schema
     context = PolicyContext(task.environment.name, 0, 1, 0, task.environment.max_steps, *schemas)
     for name in task.policy_packages:
         with tempfile.TemporaryDirectory(prefix="evopolicygym-packages-") as place:
@@ -219,7 +219,7 @@ def try_packages(task: Task, executor: Executor) -> None:
         if error:
             raise UsageError(
                 f"Invalid policy package {name!r}: it can't be imported in the policies' sandbox (isolation "
-                f"{grounds.isolation}): {error.status}: {error.message}. docs/reference/security.md lists the "
+                f"{info.isolation}): {error.status}: {error.message}. docs/reference/security.md lists the "
                 f"allowed system calls; the memory limit is {task.limits.memory_mb} MiB. Leave the package out."
             )
 

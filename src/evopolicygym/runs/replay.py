@@ -124,12 +124,12 @@ def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = Fals
             if any_versions:
                 check_protocol(state.opened)
             else:
-                check_fingerprint(state.opened, executor.grounds)
-            grounds = executor.grounds
-            others = other_versions(state.opened, grounds.versions, grounds.simulator_code)
+                check_fingerprint(state.opened, executor.info)
+            info = executor.info
+            others = other_versions(state.opened, info.versions, info.simulator_code)
             yield ReplaySession(
                 record,
-                executor.grounds.isolation,
+                executor.info.isolation,
                 executor,
                 job_builder(state, owner),
                 _arithmetic_differences(state.opened, executor),
@@ -139,7 +139,7 @@ def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = Fals
 
 def _arithmetic_differences(opened: RunOpened, executor: Executor) -> tuple[str, ...]:
     """Describe how arithmetic differs, or may differ, from the run's."""
-    then, now = opened.findings.get(ARITHMETIC), executor.grounds.findings.get(ARITHMETIC, "not known")
+    then, now = opened.findings.get(ARITHMETIC), executor.info.findings.get(ARITHMETIC, "not known")
     if then is None:
         return ("it was recorded before arithmetic was the same on every processor",)
     return () if then == now else (f"it was recorded with {then}; here is {now}",)

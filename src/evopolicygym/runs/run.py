@@ -138,13 +138,13 @@ def play(
         )
         if config.task.policy_packages:
             _prepare_packages(paths, config.task, executor)
-        grounds = _executor_info(executor, root)
-        refuse_open_sandbox(config.task, grounds.isolation)
-        refuse_full_disk(config.task, grounds.observation_schema, root)
+        info = _executor_info(executor, root)
+        refuse_open_sandbox(config.task, info.isolation)
+        refuse_full_disk(config.task, info.observation_schema, root)
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         if environment.world is not None:
             config = replace(config, task=_task_with_anchors(config, owner, executor))
-        opening = _build_opened_event(config, agent, owner, run_id, grounds, price, probed)
+        opening = _build_opened_event(config, agent, owner, run_id, info, price, probed)
         experiment.list_run(opening)
         writer = stack.enter_context(RunWriter(root, opening, create_guard(opening)))
         writer.listen(observer)
@@ -217,7 +217,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
 def _executor_info_for_resume(executor: Executor, root: Path, state: RunState) -> ExecutorInfo:
     """Return what the executor found; a sandbox's error says that the run keeps its isolation and how it goes on."""
     try:
-        return executor.grounds
+        return executor.info
     except SandboxError as error:
         command = f"evopolicygym resume {shell_word(root)}"
         raise SandboxError(
@@ -353,7 +353,7 @@ def _build_opened_event(
     agent: Agent,
     owner: experiment.Experiment,
     run_id: str,
-    grounds: ExecutorInfo,
+    info: ExecutorInfo,
     price: PriceSnapshot | None,
     probed: Probe | None,
 ) -> RunOpened:
@@ -369,18 +369,18 @@ def _build_opened_event(
         split=config.split,
         experiment=owner.identity,
         commitment=cases.commitment(case_set, cases.salt(owner.key(config.split), environment.name)),
-        versions=grounds.versions,
+        versions=info.versions,
         spec_sha256=spec_sha256(environment),
-        isolation=grounds.isolation,
-        findings={**grounds.findings, **machine_findings()},
-        observation_schema=grounds.observation_schema,
-        action_schema=grounds.action_schema,
+        isolation=info.isolation,
+        findings={**info.findings, **machine_findings()},
+        observation_schema=info.observation_schema,
+        action_schema=info.action_schema,
         price=price,
-        simulator_code=grounds.simulator_code,
-        interface=grounds.interface,
+        simulator_code=info.simulator_code,
+        interface=info.interface,
         revealed=config.split is not SplitSource.PUBLIC and experiment.is_revealed(config.runs, config.experiment),
         evopolicygym_version=package_version(),
-        agent_version=agent_version(agent, grounds.isolation),
+        agent_version=agent_version(agent, info.isolation),
         model_details=model_details(agent),
         nonce=config.nonce,
         readable=config.readable,
@@ -394,14 +394,14 @@ def _build_opened_event(
 def _prepare_packages(paths: RunPaths, task: Task, executor: Executor) -> None:
     """Check that policies can import the further packages, and link them for the agent; raise ``UsageError``."""
     try_packages(task, executor)
-    if Guarantee.PROGRAM_ENCLOSED not in guarantees(executor.grounds.isolation):
+    if Guarantee.PROGRAM_ENCLOSED not in guarantees(executor.info.isolation):
         workspace.link_packages(paths, task.policy_packages)
 
 
 def _executor_info(executor: Executor, root: Path) -> ExecutorInfo:
     """Return the executor's info; if the simulator fails, keep its log beside the run directory."""
     try:
-        return executor.grounds
+        return executor.info
     except EnvironmentFault as error:
         log, saved_log = RunPaths(root).simulator_log, root.with_name(f"{root.name}.log")
         if not log.is_file() or not log.stat().st_size:
@@ -428,12 +428,12 @@ def _remove_unopened(root: Path) -> None:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def check_fingerprint(opened: RunOpened, grounds: ExecutorInfo) -> None:
+def check_fingerprint(opened: RunOpened, info: ExecutorInfo) -> None:
     """Raise ``RecordError`` if versions or the simulator's code differ from the run's."""
     check_protocol(opened)
-    if dumps(opened.interface) != dumps(grounds.interface):
+    if dumps(opened.interface) != dumps(info.interface):
         raise RecordError("The spaces here are not those that the run's interface was drawn for.")
-    if others := other_versions(opened, grounds.versions, grounds.simulator_code):
+    if others := other_versions(opened, info.versions, info.simulator_code):
         raise RecordError(
             f"The run started with other versions: {', '.join(others)}. Its results would not be comparable; to "
             f"resume it, install those versions again and restore your own code."

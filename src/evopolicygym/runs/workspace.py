@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import NOTES, SYSTEM
 from evopolicygym.core.beneath import open_directory, write_file
+from evopolicygym.core.directories import neutral_directory, not_kept
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.places import neutral_directory, not_kept
 from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import FILMS_A_SUBMISSION, Setting

@@ -33,7 +33,7 @@ MOST_DIRECTORIES = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatorPlaces:
+class SimulatorFiles:
     """The simulators in a directory tree."""
 
     hidden: Mapping[str, frozenset[str]]
@@ -55,7 +55,7 @@ def names_of(modules: Iterable[str]) -> tuple[str, ...]:
     return tuple(module for module in modules if not os.path.isabs(module))  # noqa: PTH117 - as text
 
 
-def search(tree: str, modules: Collection[str]) -> SimulatorPlaces:
+def search(tree: str, modules: Collection[str]) -> SimulatorFiles:
     """Search a tree for modules, without following links; raise ``SandboxError`` if it is too large."""
     paths = (os.path.realpath(module) for module in set(modules).difference(names_of(modules)))
     within = frozenset(path for path in paths if path.startswith(f"{os.path.realpath(tree)}/"))
@@ -78,7 +78,7 @@ def find_first(path: Path, modules: Collection[str]) -> str:
 
 
 @cache
-def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> SimulatorPlaces:
+def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> SimulatorFiles:
     by_directory = _names_by_directory(tree, places)
     hidden: dict[str, frozenset[str]] = {}
     pythons: list[str] = []
@@ -102,7 +102,7 @@ def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> Simulat
         below = (entry.path for entry in entries if entry.name not in matches and entry.is_dir(follow_symlinks=False))
         waiting.extend(below)
         pythons += [entry.path for entry in entries if PYTHON.fullmatch(entry.name) and _is_program(entry)]
-    return SimulatorPlaces(hidden, tuple(sorted(pythons)))
+    return SimulatorFiles(hidden, tuple(sorted(pythons)))
 
 
 def _names_by_directory(tree: str, paths: Iterable[str]) -> dict[str, frozenset[str]]:

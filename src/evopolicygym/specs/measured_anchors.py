@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from evopolicygym.core.decoding import Undecodable, decoder
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.places import state_directory
 from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.specs import catalog
 

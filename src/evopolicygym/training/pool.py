@@ -176,5 +176,5 @@ class Pool:
             executors[name] = LocalExecutor(config, None if core is None else [core])
         executors.move_to_end(name)
         if name not in self._infos:
-            self._infos[name] = executors[name].grounds
+            self._infos[name] = executors[name].info
         return executors[name]

@@ -22,7 +22,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.score import normalised
 from evopolicygym.core.task import EnvironmentSpec
-from evopolicygym.specs.games import game_of
+from evopolicygym.specs.identity import environment_identity
 
 BEST: Mapping[str, tuple[float, str]] = {
     "cartpole": (500.0, "the reward of every step of an episode"),
@@ -43,7 +43,7 @@ class Shaping(StrEnum):
 
 def scale_of(spec: EnvironmentSpec) -> KnownScale:
     """Return the scale of a task, the one of ``leaderboard --norm known``; raise ``UsageError`` if it has none."""
-    found = known_scale(spec.name, game_of(spec), KnownScores.of(spec))
+    found = known_scale(spec.name, environment_identity(spec), KnownScores.of(spec))
     if found is None and spec.name in BEST:
         low = max((anchor.mean for anchor in (spec.random_anchor, spec.idle_anchor) if anchor), default=None)
         best, source = BEST[spec.name]

@@ -128,11 +128,11 @@ class TrainingSession:
         self,
         drawn: DrawnTask,
         pool: Pool,
-        grounds: ExecutorInfo,
+        info: ExecutorInfo,
         scale: KnownScale,
         rule: RewardRule,
     ) -> None:
-        """Open a session. ``grounds`` are the pool's for this task."""
+        """Open a session. ``info`` are the pool's for this task."""
         self.id = secrets.token_urlsafe(16)
         self.drawn, self.scale, self.rule = drawn, scale, rule
         self._pool = pool
@@ -149,7 +149,7 @@ class TrainingSession:
         self._place = pool.directory / self.id
         self._place.mkdir()
         self._journal: Journal | None = None
-        self.state = after(None, self._logged(_opening(drawn, grounds, self._builder, self.id)))
+        self.state = after(None, self._logged(_opening(drawn, info, self._builder, self.id)))
         self._files: dict[str, bytes] = starter_policy()
         self._evaluations: dict[tuple[Split, str], _Evaluation] = {}
         self._last_worth = Worth()
@@ -493,10 +493,10 @@ def _interface_of(drawn: DrawnTask) -> InterfaceDraw | None:
     return InterfaceDraw(level.value, interface_key(drawn.secret, drawn.task.environment.name))
 
 
-def _opening(drawn: DrawnTask, grounds: ExecutorInfo, builder: EpisodeJobBuilder, name: str) -> RunOpened:
+def _opening(drawn: DrawnTask, info: ExecutorInfo, builder: EpisodeJobBuilder, name: str) -> RunOpened:
     """Return the first event of a session."""
     spec, secret = drawn.task.environment, drawn.secret
-    schemas = dict(grounds.observation_schema), dict(grounds.action_schema)
+    schemas = dict(info.observation_schema), dict(info.action_schema)
     interface: Mapping[str, Any] = {}
     if draw := builder.interface:
         interface = draw_interface(draw.key, draw.level, *schemas, spec.reward_components)
@@ -511,13 +511,13 @@ def _opening(drawn: DrawnTask, grounds: ExecutorInfo, builder: EpisodeJobBuilder
         split=SplitSource.PRIVATE,
         experiment=f"training-{drawn.split.value}-{drawn.seed}",
         commitment=cases.commitment(builder.cases, cases.salt(secret, spec.name)),
-        versions=grounds.versions,
+        versions=info.versions,
         spec_sha256=spec_sha256(spec),
-        isolation=grounds.isolation,
-        findings=grounds.findings,
+        isolation=info.isolation,
+        findings=info.findings,
         observation_schema=schemas[0],
         action_schema=schemas[1],
-        simulator_code=grounds.simulator_code,
+        simulator_code=info.simulator_code,
         interface=interface,
         evopolicygym_version=__version__,
     )

@@ -23,8 +23,8 @@ from typing import Self
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import SYSTEM, AgentEnd, AgentLimits, JudgeEndpoint, Workspace
 from evopolicygym.core.causes import Failure, Outcome, Part, outcome_of
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.errors import AgentError, SandboxError, UsageError
-from evopolicygym.core.places import state_directory
 from evopolicygym.model_proxy.failures import Trouble
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelAddress

@@ -21,8 +21,8 @@ from evopolicygym.analysis.conduct.detector import (
     ConductFinding,
     Detector,
     Grade,
+    Location,
     Material,
-    Place,
     ToolUse,
     TranscriptState,
     Use,
@@ -53,10 +53,10 @@ def follow_transcript(steps: Iterable[ConversationStep], history: ShellHistory, 
     """Add the effects of an agent's calls, in order."""
     for step in steps:
         for call in step.calls:
-            _follow(call, history, Place(file, call.line))
+            _follow(call, history, Location(file, call.line))
 
 
-def _follow(call: ToolCall, history: ShellHistory, place: Place) -> None:
+def _follow(call: ToolCall, history: ShellHistory, place: Location) -> None:
     arguments = call.arguments
     if command := _command(arguments):
         history.follow(command, place, _first(arguments, DIRECTORY))
@@ -167,7 +167,7 @@ def gather(record: RunRecord) -> Material:
     for path, text in left.items():
         language = language_of(path)
         if language and not is_policy(path) and path not in history.ran and path not in history.written:
-            material.add(AgentProgram(language, text, Place(f"workspace/{path}", 1), Use.LEFT, modules))
+            material.add(AgentProgram(language, text, Location(f"workspace/{path}", 1), Use.LEFT, modules))
     return material
 
 
@@ -225,7 +225,7 @@ def _add_project(material: Material, name: str, files: dict[str, str], seen: set
         seen.add(digest)
         language = language_of(path)
         if language:
-            place = Place(f"{name}/{path}", 1)
+            place = Location(f"{name}/{path}", 1)
             material.add(AgentProgram(language, text, place, Use.POLICY, modules))
         else:
             material.data[path] = text

@@ -37,7 +37,7 @@ class Grade(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A position in a run directory."""
 
     file: str
@@ -47,11 +47,11 @@ class Place:
     within: str = ""
     """The part of that line, such as the name of a program."""
 
-    def at(self, line: int) -> "Place":
+    def at(self, line: int) -> "Location":
         """Return the place of a line, counted from 1, of the program that begins here."""
         if self.within:
-            return Place(self.file, self.line, f"{self.within}, line {line}")
-        return Place(self.file, self.line + line - 1)
+            return Location(self.file, self.line, f"{self.within}, line {line}")
+        return Location(self.file, self.line + line - 1)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" + (f" ({self.within})" if self.within else "")
@@ -65,7 +65,7 @@ class ConductFinding:
     grade: Grade
     what: str
     """A description of the finding, as a part of a sentence."""
-    place: Place
+    location: Location
     words: str
     """The evidence, verbatim, in one printable line."""
     times: int = 1
@@ -117,7 +117,7 @@ class AgentProgram:
 
     language: str
     text: str
-    place: Place
+    location: Location
     use: Use
     modules: Mapping[str, str] = field(default_factory=dict)
     """The Python files that it may import, by the names of their modules."""
@@ -158,7 +158,7 @@ class AgentCommand:
 
     words: tuple[str, ...]
     """The program's name and its arguments, without quotes; nothing is expanded."""
-    place: Place
+    location: Location
     text: str
     """The verbatim text."""
     directory: str = ""
@@ -181,7 +181,7 @@ class ToolUse:
 
     name: str
     arguments: Mapping[str, Any]
-    place: Place
+    location: Location
 
 
 class TranscriptState(StrEnum):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from evopolicygym.analysis.conduct.detector import MOST_PROGRAM_BYTES, AgentProgram, Material, Place
+from evopolicygym.analysis.conduct.detector import MOST_PROGRAM_BYTES, AgentProgram, Location, Material
 from evopolicygym.analysis.source import parse_module
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -181,7 +181,7 @@ class FunctionCall:
     """Arguments that are texts as a whole, or begin with one."""
     names: tuple[str, ...]
     """Names among its arguments, as they were imported."""
-    place: Place
+    location: Location
     words: str
     """The line of the program."""
     program: AgentProgram
@@ -200,13 +200,13 @@ def function_calls(material: Material) -> Iterator[FunctionCall]:
             if isinstance(node, ast.Call):
                 arguments = (*node.args, *(keyword.value for keyword in node.keywords))
                 texts = tuple(text for argument in arguments for text in _texts(argument, constants))
-                place, words = program.place.at(node.lineno), program.line(node.lineno)
+                place, words = program.location.at(node.lineno), program.line(node.lineno)
                 names = tuple(dotted_name(argument, read.main.imported) for argument in arguments)
                 paths = tuple(path for argument in arguments if (path := _beginning(argument, constants)))
                 yield FunctionCall(_name(node, read.main), texts, paths, names, place, words, program)
 
 
-def imported_modules(material: Material) -> Iterator[tuple[str, Place, str]]:
+def imported_modules(material: Material) -> Iterator[tuple[str, Location, str]]:
     """Yield the dotted names that Python programs import, with the place and the line."""
     for program in material.programs:
         read = read_program(program) if program.language == "python" else None
@@ -219,7 +219,7 @@ def imported_modules(material: Material) -> Iterator[tuple[str, Place, str]]:
                 case _:
                     continue
             for name in found:
-                yield name, program.place.at(node.lineno), program.line(node.lineno)
+                yield name, program.location.at(node.lineno), program.line(node.lineno)
 
 
 def _name(node: ast.Call, module: PythonModule) -> str:

@@ -13,8 +13,8 @@ from evopolicygym.analysis.conduct.detector import (
     MOST_PROGRAM_BYTES,
     AgentCommand,
     AgentProgram,
+    Location,
     Material,
-    Place,
     Use,
     language_of,
 )
@@ -46,7 +46,7 @@ def _nested_commands(program: AgentProgram) -> Iterator[AgentCommand]:
             continue
         if not dotted_name(node.func, read.main.imported).startswith(MODULES):
             continue
-        place = program.place.at(node.lineno)
+        place = program.location.at(node.lineno)
         match node.args[0]:
             case ast.Constant(value=str(text)):
                 for command in simple_commands(text):
@@ -96,13 +96,13 @@ class ShellHistory:
         self.material = material
         self.files: dict[str, str] = dict(files)
         """The texts by path: those of the record, until a command writes there."""
-        self.written: dict[str, Place] = {}
+        self.written: dict[str, Location] = {}
         """The place of the command that wrote each file."""
         self.ran: set[str] = set()
         """Paths of files that were run."""
         self._left = MOST_COMMAND_BYTES
 
-    def follow(self, text: str, place: Place, directory: str = "") -> None:
+    def follow(self, text: str, place: Location, directory: str = "") -> None:
         """Add the effects of a shell call."""
         self._left -= len(text)
         if self._left < 0:
@@ -114,19 +114,19 @@ class ShellHistory:
             self._written_by(command, place)
             self._run_by(command, place, number)
 
-    def write(self, path: str, text: str, place: Place) -> None:
+    def write(self, path: str, text: str, place: Location) -> None:
         """Record the new text of a file."""
         if len(self.files) < MOST_FILES and len(text) <= MOST_PROGRAM_BYTES:
             self.files[self._own(path)] = text
             self.written[self._own(path)] = place
 
-    def edit(self, path: str, old: str, new: str, place: Place) -> None:
+    def edit(self, path: str, old: str, new: str, place: Location) -> None:
         """Record that a part of a known file was replaced."""
         known = self.files.get(self._own(path))
         if known is not None and old and old in known:
             self.write(path, known.replace(old, new, 1), place)
 
-    def run_python(self, text: str, place: Place) -> None:
+    def run_python(self, text: str, place: Location) -> None:
         """Record a Python program that a tool ran."""
         self._add(AgentProgram("python", text, place, Use.RUN, self.modules()))
 
@@ -135,7 +135,7 @@ class ShellHistory:
         for path, place in self.written.items():
             language = language_of(path)
             if language and path not in self.ran and not is_policy(path):
-                at = Place(place.file, place.line, path)
+                at = Location(place.file, place.line, path)
                 self._add(AgentProgram(language, self.files[path], at, Use.LEFT, self.modules()))
 
     def modules(self) -> dict[str, str]:
@@ -153,7 +153,7 @@ class ShellHistory:
     def _at(self, command: SimpleCommand, path: str) -> str:
         return self._own(resolve_path(command.directory, path))
 
-    def _written_by(self, command: SimpleCommand, place: Place) -> None:
+    def _written_by(self, command: SimpleCommand, place: Location) -> None:
         text = command.standard_input
         if text is None and command.words[:1] in {("echo",), ("printf",)}:
             text = " ".join(command.words[1:])
@@ -167,18 +167,18 @@ class ShellHistory:
             for path, added in _patched_files(text or " ".join(command.words[1:])):
                 self.write(self._at(command, path), added, place)
 
-    def _run_by(self, command: SimpleCommand, place: Place, number: int) -> None:
+    def _run_by(self, command: SimpleCommand, place: Location, number: int) -> None:
         name = command.words[0].rsplit("/", 1)[-1] if command.words else ""
         language = INTERPRETERS.get(name) or ("python" if name.startswith(("python3.", "pypy")) else "")
         if language:
-            self._interpreted(command, language, Place(place.file, place.line, f"command {number}"))
+            self._interpreted(command, language, Location(place.file, place.line, f"command {number}"))
         elif name in COMPILERS:
             for path in filter(language_of, command.words[1:]):
                 self._run_file(command, path, language_of(path))
         elif command.words and (name in SHELLS or command.words[0].startswith(("./", "/"))):
             self._run_script(command, place)
 
-    def _interpreted(self, command: SimpleCommand, language: str, place: Place) -> None:
+    def _interpreted(self, command: SimpleCommand, language: str, place: Location) -> None:
         words = iter(command.words[1:])
         for word in words:
             if word in INLINE or (word.startswith("-") and not word.startswith("--") and word[-1] in "ce"):
@@ -198,7 +198,7 @@ class ShellHistory:
         if command.standard_input:
             self._add(AgentProgram(language, command.standard_input, place, Use.RUN, self.modules()))
 
-    def _run_script(self, command: SimpleCommand, place: Place) -> None:
+    def _run_script(self, command: SimpleCommand, place: Location) -> None:
         names = (word for word in command.words[0:] if not word.startswith("-") and word not in SHELLS)
         path = self._found(command, next(names, ""))
         if path is None or path in self.ran:
@@ -216,7 +216,7 @@ class ShellHistory:
             return
         self.ran.add(path)
         written = self.written.get(path)
-        at = Place(written.file, written.line, path) if written else Place(f"workspace/{path}", 1)
+        at = Location(written.file, written.line, path) if written else Location(f"workspace/{path}", 1)
         self._add(AgentProgram(language, self.files[path], at, Use.RUN, self.modules()))
 
     def _found(self, command: SimpleCommand, given: str) -> str | None:

@@ -18,7 +18,7 @@ from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.specs.games import game_of
+from evopolicygym.specs.identity import environment_identity
 from evopolicygym.specs.measured_anchors import with_anchors
 
 SHARES = (0.5, 0.8, 0.95)
@@ -81,7 +81,7 @@ def measure(record: RunRecord) -> LearningCurve:
     environment = with_anchors(state.opened.task.environment)
     anchor, final = environment.random_anchor, bests[-1] if bests else None
     baseline = anchor.mean if anchor else (bests[0] if bests else None)
-    known = known_scale(environment.name, game_of(environment), KnownScores.of(environment))
+    known = known_scale(environment.name, environment_identity(environment), KnownScores.of(environment))
     scale = Scale(known.low, known.best) if known else None
     jump, jump_at = _largest_jump(points, scale)
     last_gain_at = _last_gain_at(state, history)

@@ -34,9 +34,9 @@ class Drawing:
     """One figure: what it shows, and how it is drawn."""
 
     title: str
-    says: str
+    caption: str
     """What a reader sees in it, in a sentence."""
-    computed: str
+    method: str
     """How it was computed, in a sentence."""
     draw: "Callable[[Findings], Figure]"
     """Returns a figure of any findings, none included; a pure function."""

@@ -64,9 +64,9 @@ def _ends(rows: Sequence[EntryAggregates]) -> tuple[float, float]:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="Four aggregates of each entry's normalised scores over all runs of all tasks, with 95 % intervals; hollow "
+    caption="Four aggregates of each entry's normalised scores over all runs of all tasks, with 95 % intervals; hollow "
     "marks are entries that were not played here. The interquartile mean leaves out the best and the worst quarter.",
-    computed="As `evopolicygym leaderboard --show aggregates` does (Agarwal et al. 2021, arXiv 2108.13264): 0 is "
+    method="As `evopolicygym leaderboard --show aggregates` does (Agarwal et al. 2021, arXiv 2108.13264): 0 is "
     "uniform random, 1 the best agent, never clipped; intervals by a bootstrap stratified by task.",
     draw=draw,
 )

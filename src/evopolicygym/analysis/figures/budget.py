@@ -78,9 +78,9 @@ def _draw_entry(axes: Axes, uses: Sequence[BudgetUse], look: EntryStyle) -> None
 
 FIGURE = Drawing(
     title=TITLE,
-    says="How many episodes each entry gave a submission, early and late in its budget, and where the selected "
+    caption="How many episodes each entry gave a submission, early and late in its budget, and where the selected "
     "checkpoint was submitted.",
-    computed="Every submission of every run is a mark at the share of its budget that was spent before it; lines are "
+    method="Every submission of every run is a mark at the share of its budget that was spent before it; lines are "
     "plain means over each tenth of the budget.",
     draw=draw,
     needs=("budget",),

@@ -65,9 +65,9 @@ def _course(code: Code, use: BudgetUse, what: str) -> Iterator[Point]:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="How large the submitted policies are as programs over the budget: means over all runs of an entry, with a "
+    caption="How large the submitted policies are as programs over the budget: means over all runs of an entry, with a "
     "band from the smallest to the largest.",
-    computed="Every Python file of each submitted bundle is parsed and never run; a submission holds from its first "
+    method="Every Python file of each submitted bundle is parsed and never run; a submission holds from its first "
     "episode to the next submission.",
     draw=draw,
     needs=("code", "budget"),

@@ -79,8 +79,8 @@ def _scale(axes: Axes, values: Sequence[float]) -> None:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="What each entry's score cost in money and tokens: up and to the left is better.",
-    computed="Means over an entry's repeats, summed over its tasks, as counted at the model proxy or by the agent's "
+    caption="What each entry's score cost in money and tokens: up and to the left is better.",
+    method="Means over an entry's repeats, summed over its tasks, as counted at the model proxy or by the agent's "
     "tool; an entry stands here if every one of its runs tells it, for money all at one price. ≥ marks lower bounds.",
     draw=draw,
 )

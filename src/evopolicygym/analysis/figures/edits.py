@@ -92,9 +92,9 @@ def _bar_key(kind: EditKind) -> Patch:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="What each entry changed against each submission's parent: shares of the kinds of edits, and the part of the "
-    "structural and the parametric ones that were a real gain on validation (hits/edits).",
-    computed="A parent is declared or the nearest earlier submission; programs are compared without their names and "
+    caption="What each entry changed against each submission's parent: shares of the kinds of edits, and the part of "
+    "the structural and the parametric ones that were a real gain on validation (hits/edits).",
+    method="A parent is declared or the nearest earlier submission; programs are compared without their names and "
     "order. A hit is a gain beyond noise, case by case, over the parent and the best so far. Edits are counted over "
     "all runs of an entry on a kind of task; those whose worth isn't known are in the shares alone.",
     draw=draw,

@@ -101,9 +101,9 @@ def _bar_key(part: str) -> Patch:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="What went wrong: the share of submissions that could not be loaded and of train episodes in which the policy "
-    "failed, by cause, and how many faulty submissions the next one mended.",
-    computed="All submissions and train episodes of all runs of an entry are counted together; mended means that the "
+    caption="What went wrong: the share of submissions that could not be loaded and of train episodes in which the "
+    "policy failed, by cause, and how many faulty submissions the next one mended.",
+    method="All submissions and train episodes of all runs of an entry are counted together; mended means that the "
     "next submission was loaded and shows none of the failures.",
     draw=draw,
     needs=("failures",),

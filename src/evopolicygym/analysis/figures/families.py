@@ -45,7 +45,7 @@ def draw(findings: Findings) -> Figure:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="The leaderboard's rank score split by family of tasks: where an entry is strong and where it is weak.",
-    computed="As the leaderboard's, averaged over the tasks of each family.",
+    caption="The leaderboard's rank score split by family of tasks: where an entry is strong and where it is weak.",
+    method="As the leaderboard's, averaged over the tasks of each family.",
     draw=draw,
 )

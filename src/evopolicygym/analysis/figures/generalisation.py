@@ -103,9 +103,9 @@ def _draw_task(
 
 FIGURE = Drawing(
     title=TITLE,
-    says="How far the selected checkpoint's train and validation means hold on held-out cases; a dash above an entry's "
-    "held-out mark is regret: a checkpoint that was not selected would have scored so much.",
-    computed="Means over repeats with their standard error, of one repeat over its episodes; train is over those that "
+    caption="How far the selected checkpoint's train and validation means hold on held-out cases; a dash above an "
+    "entry's held-out mark is regret: a checkpoint that was not selected would have scored so much.",
+    method="Means over repeats with their standard error, of one repeat over its episodes; train is over those that "
     "the checkpoint played, and checkpoints that were not selected are known after `post-hoc`.",
     draw=draw,
     needs=("generalisation",),

@@ -81,9 +81,9 @@ def _tasks(count: int) -> str:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="Each entry's mean rank score with its 95 % interval; entries of one tier can't be distinguished from "
+    caption="Each entry's mean rank score with its 95 % interval; entries of one tier can't be distinguished from "
     "its best, and hollow marks are entries that were not played here.",
-    computed="An entry's rank score on a task is (N - rank) / (N - 1) over N entries, averaged over tasks; intervals "
+    method="An entry's rank score on a task is (N - rank) / (N - 1) over N entries, averaged over tasks; intervals "
     "cover other repeats and other held-out cases, by a bootstrap over both.",
     draw=draw,
 )

@@ -96,9 +96,9 @@ def _draw_ends(axes: Axes, findings: Findings, task: str) -> dict[str, Line2D]:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="How soon each entry improved: the best validation mean so far, averaged over repeats, with a band from the "
-    "lowest to the highest repeat. Curves are running maxima of noisy means: they rise by luck too.",
-    computed="A submission counts from the moment when its last episode is charged, by its checkpoint's mean over the "
+    caption="How soon each entry improved: the best validation mean so far, averaged over repeats, with a band from "
+    "the lowest to the highest repeat. Curves are running maxima of noisy means: they rise by luck too.",
+    method="A submission counts from the moment when its last episode is charged, by its checkpoint's mean over the "
     "hidden validation cases; the mean begins where every repeat has a candidate.",
     draw=draw,
     needs=("learning_curve",),

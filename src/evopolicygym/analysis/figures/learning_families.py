@@ -79,9 +79,9 @@ def _heights(curve: LearningCurve) -> list[tuple[int, float | None]]:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="How soon each entry had what it gained in the end: the part of its improvement that was there, averaged over "
-    "the runs on tasks of a family, with a band from the lowest to the highest run.",
-    computed="0 is the random anchor, or the first candidate where none is known; 100 is each run's own best on "
+    caption="How soon each entry had what it gained in the end: the part of its improvement that was there, averaged "
+    "over the runs on tasks of a family, with a band from the lowest to the highest run.",
+    method="0 is the random anchor, or the first candidate where none is known; 100 is each run's own best on "
     "validation, so a curve says how soon and not how good. Runs that never improved are left out.",
     draw=draw,
     needs=("learning_curve",),

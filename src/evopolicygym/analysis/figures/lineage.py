@@ -123,9 +123,10 @@ def _key(name: str, mark: dict[str, Any]) -> Line2D:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="How each entry went from policy to policy: a submission stands where its episodes end, as high as its worth "
-    "on validation, with a line to what it was made of; a colour and a mark for each kind of edit, a ring for a hit.",
-    computed="Parents are declared or the nearest earlier submission, by docs/measure/diagnostics.md; the diamond is "
+    caption="How each entry went from policy to policy: a submission stands where its episodes end, as high as its "
+    "worth on validation, with a line to what it was made of; a colour and a mark for each kind of edit, a ring for "
+    "a hit.",
+    method="Parents are declared or the nearest earlier submission, by docs/measure/diagnostics.md; the diamond is "
     "the starter, at the random anchor's mean. Where the better half of a run would look flat, what is lower stands at "
     "the bottom, its worth beside it. Of each entry on a task the first run is drawn.",
     draw=draw,

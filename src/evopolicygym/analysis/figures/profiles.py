@@ -60,10 +60,10 @@ def draw(findings: Findings) -> Figure:
 
 FIGURE = Drawing(
     title=TITLE,
-    says="The share of each entry's runs whose normalised score is above each threshold, over all tasks, with a "
+    caption="The share of each entry's runs whose normalised score is above each threshold, over all tasks, with a "
     "pointwise 95 % band: a curve above another one everywhere is better at every threshold. Entries without a score "
     "on some task are left out.",
-    computed="As `evopolicygym leaderboard --show aggregates` does (Agarwal et al. 2021, arXiv 2108.13264, score "
+    method="As `evopolicygym leaderboard --show aggregates` does (Agarwal et al. 2021, arXiv 2108.13264, score "
     "distributions): 0 is uniform random, 1 the best agent; tasks weigh the same.",
     draw=draw,
 )

@@ -127,9 +127,9 @@ def _draw_rows(axes: Axes, task: TaskRow, rows: Sequence[Standing], look: Mappin
 
 FIGURE = Drawing(
     title=TITLE,
-    says="On each task, each entry's held-out mean with its standard error beside uniform random, the idle action and "
-    "the published entries; every panel has its own scale.",
-    computed="The mean over repeats of their means over held-out cases; the standard error covers other repeats and "
+    caption="On each task, each entry's held-out mean with its standard error beside uniform random, the idle action "
+    "and the published entries; every panel has its own scale.",
+    method="The mean over repeats of their means over held-out cases; the standard error covers other repeats and "
     "other cases. Published means, and shipped runs of other experiments, are of other cases.",
     draw=draw,
 )

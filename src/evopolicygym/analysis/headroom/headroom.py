@@ -25,7 +25,7 @@ from evopolicygym.analysis.ranking.decision import holm
 from evopolicygym.analysis.ranking.known_scale import exceeds
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.score import estimate
-from evopolicygym.specs.games import GameIdentity
+from evopolicygym.specs.identity import EnvironmentIdentity
 
 RUN, PUBLISHED, ELSEWHERE = "run", "published", "published elsewhere"
 
@@ -56,7 +56,7 @@ def is_agents(entry: Entry, cell: Cell) -> bool:
 
 
 def best_here(task: str, table: ScoreTable, others: Iterable[ScoreTable] = ()) -> KnownScore | None:
-    """Return the best score under our protocol, of a table and of runs of the same game in other tables.
+    """Return the best score under our protocol, of a table and of runs of the same environment in other tables.
 
     A repeated entry counts with its mean: the best of many runs is also the luckiest.
     """
@@ -70,24 +70,26 @@ def best_agent(task: str, table: ScoreTable, others: Iterable[ScoreTable] = ()) 
 
 def best_elsewhere(gymnasium_id: str, figures: Sequence[OtherFigures]) -> KnownScore | None:
     """Return the best figure that was published of an environment under another protocol."""
-    found = [task.best for published in figures if (task := published.of_game(gymnasium_id))]
+    found = [task.best for published in figures if (task := published.of_id(gymnasium_id))]
     return _best(KnownScore(figure.score, figure.label, ELSEWHERE) for figure in found)
 
 
 def gymnasium_id(task: str, table: ScoreTable, ids: Mapping[str, str]) -> str:
     """Return the gymnasium id of a task; empty if it is not known."""
-    game = _game(task, table)
-    return game.id if game else ids.get(task, "")
+    environment = _environment(task, table)
+    return environment.id if environment else ids.get(task, "")
 
 
 def _known_scores(task: str, table: ScoreTable, others: Iterable[ScoreTable], *, agents: bool) -> Iterator[KnownScore]:
-    game = _game(task, table)
+    environment = _environment(task, table)
     for source in (table, *others):
         for entry in source.entries:
             cell = entry.cells.get(task)
             if cell is None or not math.isfinite(cell.mean) or (agents and not is_agents(entry, cell)):
                 continue
-            if source is table or (cell.runs and (game is None or cell.runs[0].game.is_same(game))):
+            if source is table or (
+                cell.runs and (environment is None or cell.runs[0].environment.is_same(environment))
+            ):
                 yield KnownScore(cell.mean, entry.shown, _kind(entry), cell.standard_error)
 
 
@@ -97,9 +99,9 @@ def _kind(entry: Entry) -> str:
     return PUBLISHED if entry.is_shipped else RUN
 
 
-def _game(task: str, table: ScoreTable) -> GameIdentity | None:
+def _environment(task: str, table: ScoreTable) -> EnvironmentIdentity | None:
     runs = (run for entry in table.entries if task in entry.cells for run in entry.cells[task].runs)
-    return next((run.game for run in runs), None)
+    return next((run.environment for run in runs), None)
 
 
 def _best(known: Iterable[KnownScore]) -> KnownScore | None:

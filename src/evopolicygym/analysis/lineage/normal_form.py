@@ -86,7 +86,7 @@ class ProjectNames:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Context:
     """The context of statements."""
 
     parts: tuple[Any, ...]
@@ -129,12 +129,12 @@ def names_of_project(files: Mapping[str, FileNames]) -> ProjectNames:
 def units_in(path: str, tree: ast.Module, project: ProjectNames) -> tuple[ProgramUnit, ...]:
     """Return the units of a file of a project."""
     literals = literals_among(list(ast.walk(tree)))
-    place = _Place((*PurePosixPath(path).parts[:-1], Attribute(PurePosixPath(path).stem)))
+    place = _Context((*PurePosixPath(path).parts[:-1], Attribute(PurePosixPath(path).stem)))
     return tuple(_units(tree.body, place, Tokenizer(literals, project.passed_by_name, project.modules), literals))
 
 
 def _units(
-    statements: Sequence[ast.stmt], place: _Place, tokenizer: Tokenizer, literals: set[int]
+    statements: Sequence[ast.stmt], place: _Context, tokenizer: Tokenizer, literals: set[int]
 ) -> Iterable[ProgramUnit]:
     """Yield the units of a file's or a class's statements."""
     often = Counter(name for statement in statements for name in bound_names([statement]))
@@ -163,11 +163,11 @@ def _units(
         yield ProgramUnit(UnitKind.BODY, tokenizer.tokens(*place.parts, body))
 
 
-def _class(node: ast.ClassDef, place: _Place, tokenizer: Tokenizer, literals: set[int]) -> Iterable[ProgramUnit]:
+def _class(node: ast.ClassDef, place: _Context, tokenizer: Tokenizer, literals: set[int]) -> Iterable[ProgramUnit]:
     parts = (*place.parts, "class", Bound(node.name))
     yield ProgramUnit(UnitKind.CLASS, tokenizer.tokens(*parts, node.decorator_list, node.bases, node.keywords))
     keeps_fields = bool(node.decorator_list or node.bases or node.keywords)
-    yield from _units(node.body, _Place(parts, keeps_fields), tokenizer, literals)
+    yield from _units(node.body, _Context(parts, keeps_fields), tokenizer, literals)
 
 
 def serves_annotations(unit: ProgramUnit) -> bool:

@@ -25,7 +25,7 @@ from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.records.checked import CheckedRun, RecordState
 from evopolicygym.records.rows import RunRow
 from evopolicygym.records.run_document import decode
-from evopolicygym.specs.games import GameIdentity, game_named, game_of
+from evopolicygym.specs.identity import EnvironmentIdentity, environment_identity, shipped_identity
 
 OURS = {option.name: option.default for option in RUN_OPTIONS if option.name in {"budget", "validation", "held_out"}}
 """The defaults of our protocol, which are the paper's."""
@@ -130,7 +130,7 @@ class OtherFigures:
             "versions of their own: these figures are never ranked, nor are scores normalised by them."
         )
 
-    def of_game(self, gymnasium_id: str) -> FiguresOfTask | None:
+    def of_id(self, gymnasium_id: str) -> FiguresOfTask | None:
         """Return the published figures of an environment; None if there are none."""
         return next((task for task in self.tasks if task.id and task.id == gymnasium_id), None)
 
@@ -168,8 +168,8 @@ class PublishedTask:
 
     family: str
     kind: TaskKind
-    game: GameIdentity
-    """The game that its name stands for; runs of another game under this name don't belong to the table."""
+    environment: EnvironmentIdentity
+    """The environment that its name stands for; runs of another under this name don't belong to the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +205,13 @@ class PublishedTable:
         return {entry.name: entry.scores[environment] for entry in self.entries if environment in entry.scores}
 
     def scores_on(self, spec: EnvironmentSpec) -> dict[str, float]:
-        """Return every entry's score on the game of a spec; empty if the table lacks it, or has another game."""
-        return self.scores(spec.name) if self.has(spec.name, game_of(spec)) else {}
+        """Return every entry's score on a spec's environment; empty if the table lacks it, or has another."""
+        return self.scores(spec.name) if self.has(spec.name, environment_identity(spec)) else {}
 
-    def has(self, environment: str, game: GameIdentity) -> bool:
-        """Whether this is what the table means by an environment's name."""
-        task = self.tasks.get(environment)
-        return task is not None and task.game.is_same(game)
+    def has(self, task: str, environment: EnvironmentIdentity) -> bool:
+        """Whether this is what the table means by a task's name."""
+        published = self.tasks.get(task)
+        return published is not None and published.environment.is_same(environment)
 
 
 def shipped_names() -> list[str]:
@@ -249,7 +249,7 @@ def _files() -> dict[str, Traversable]:
 
 def _read_means(document: Mapping[str, Any]) -> PublishedTable:
     tasks = {
-        task: PublishedTask(figures["family"], TaskKind(figures["kind"]), game_named(task))
+        task: PublishedTask(figures["family"], TaskKind(figures["kind"]), shipped_identity(task))
         for task, figures in document["tasks"].items()
     }
     entries = tuple(PublishedEntry(**entry) for entry in document["entries"])
@@ -263,7 +263,7 @@ def _read_runs(name: str, text: str) -> PublishedTable:
         result_of(CheckedRun(Path(f"{name}.jsonl", str(place)), decode(document), RecordState.SHIPPED))
         for place, document in enumerate(documents, 1)
     )
-    tasks = {run.task: PublishedTask(run.family, run.kind or TaskKind.UNKNOWN, run.game) for run in runs}
+    tasks = {run.task: PublishedTask(run.family, run.kind or TaskKind.UNKNOWN, run.environment) for run in runs}
     return PublishedTable(about["source"], (), tasks, about["kind"], runs)
 
 
@@ -278,7 +278,7 @@ class PublishedData:
     @property
     def ids(self) -> dict[str, str]:
         """The gymnasium ids of the tables' tasks, by name."""
-        return {name: task.game.id for table in self.tables for name, task in table.tasks.items()}
+        return {name: task.environment.id for table in self.tables for name, task in table.tasks.items()}
 
 
 def load_published(names: Sequence[str]) -> PublishedData:

@@ -8,7 +8,7 @@ from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.core.world import World
 from evopolicygym.specs import catalog, pack_catalog
-from evopolicygym.specs.games import GameIdentity, game_named
+from evopolicygym.specs.identity import EnvironmentIdentity, shipped_identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,16 @@ class KnownScores:
         return cls(spec.random_anchor, spec.idle_anchor, spec.reference_anchor)
 
 
-def known_scale(task: str, game: GameIdentity, recorded: KnownScores | None = None) -> KnownScale | None:
-    """Return the scale of a game that is played under a task's name; None without either end.
+def known_scale(task: str, environment: EnvironmentIdentity, recorded: KnownScores | None = None) -> KnownScale | None:
+    """Return the scale of an environment that is played under a task's name; None without either end.
 
     The best known score is the one that the task's pack declares; else the better of the reference policy and the
-    paper's best agent. ``recorded`` are the scores that a run's record holds, for games that do not ship.
+    paper's best agent. ``recorded`` are the scores that a run's record holds, for environments that do not ship.
     """
-    if game.world is not None:
-        return _scale_in_world(game.world, recorded)
-    shipped, best, source = _shipped(task, game.id, game.max_steps)
-    is_same = not game.own and (task not in _spec_names() or game_named(task).is_same(game))
+    if environment.world is not None:
+        return _scale_in_world(environment.world, recorded)
+    shipped, best, source = _shipped(task, environment.id, environment.max_steps)
+    is_same = not environment.own and (task not in _spec_names() or shipped_identity(task).is_same(environment))
     scores = shipped if shipped is not None and is_same else recorded
     if scores is None:
         return None

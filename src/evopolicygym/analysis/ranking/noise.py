@@ -217,13 +217,13 @@ def _cases(sample: Sample) -> set[tuple[Hashable, int]]:
 
 
 def repeated_samples(runs: Sequence[RunRow], *, with_shipped: bool = True) -> Mapping[str, Sequence[Sample]]:
-    """Return agents' samples by task, from runs and the shipped runs of the same games, which may be of other tasks.
+    """Return agents' samples by task, from runs and the shipped runs of the same environments, perhaps other tasks.
 
     Repeats agree in all that comparable runs agree in, cases included, and identical runs count once.
     """
-    games = {run.task: run.game for run in runs}
+    environments = {run.task: run.environment for run in runs}
     beside = shipped(SHIPPED).runs if with_shipped else ()
-    same = [run for run in beside if run.task not in games or games[run.task].is_same(run.game)]
+    same = [run for run in beside if run.task not in environments or environments[run.task].is_same(run.environment)]
     groups: dict[tuple[str, str], list[RunRow]] = defaultdict(list)
     for run in distinct_runs([*runs, *same])[0]:
         settings = [property_of(run, name) for name in (*COMPARED, "effort", "options_text")]

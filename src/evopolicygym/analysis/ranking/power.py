@@ -352,7 +352,7 @@ def _totals(
 
 
 def task_variances(runs: Sequence[RunRow], *, with_shipped: bool = True) -> list[TaskVariances]:
-    """Return the variances of each task on which an agent has two runs, by runs and shipped runs of the same games.
+    """Return the variances of each task on which an agent has two runs, by runs and shipped runs of its environment.
 
     A run takes the mean of a task's given runs with a budget of two episodes or more, else of shipped ones.
     """
@@ -374,7 +374,7 @@ def _task_variances(task: str, floor: NoiseFloor, runs: Sequence[RunRow]) -> Tas
     parts, scale = floor.components if floor.pooled.variance > 0 else None, None
     if runs:
         anchors = KnownScores(runs[0].random_anchor, runs[0].idle_anchor, runs[0].reference_anchor)
-        known = known_scale(task, runs[0].game, anchors)
+        known = known_scale(task, runs[0].environment, anchors)
         scale = known.best - known.low if known else None
     return TaskVariances(
         task,

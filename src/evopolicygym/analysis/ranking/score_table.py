@@ -373,15 +373,18 @@ def _noise(task: str, entries: Sequence[Entry]) -> NoiseFloor | None:
 def _of_the_same_games(
     runs: Sequence[RunRow], shipped: Sequence[PublishedTable]
 ) -> tuple[tuple[RunRow, ...], list[str]]:
-    """Return the runs of the games that the shipped tables mean, and notes on the runs that are left out."""
-    games = {name: (task.game, table.source) for table in shipped for name, task in table.tasks.items()}
+    """Return the runs of the environments that the shipped tables mean, and notes on the runs that are left out."""
+    environments = {name: (task.environment, table.source) for table in shipped for name, task in table.tasks.items()}
     kept, notes = [], []
     for run in runs:
-        game, source = games.get(run.task, (run.game, ""))
-        if game.is_same(run.game):
+        environment, source = environments.get(run.task, (run.environment, ""))
+        if environment.is_same(run.environment):
             kept.append(run)
         else:
-            notes.append(f"Left out, as {source} means another game by {run.task}: runs of {run.game}, not of {game}.")
+            notes.append(
+                f"Left out, as {source} means another environment by {run.task}: runs of {run.environment}, not of "
+                f"{environment}."
+            )
     return tuple(kept), list(dict.fromkeys(notes))
 
 
@@ -404,7 +407,7 @@ def _tasks(runs: Sequence[RunRow], shipped: Sequence[PublishedTable]) -> tuple[T
         run = played.get(name)
         scores = KnownScores(run.random_anchor, run.idle_anchor, run.reference_anchor) if run else None
         idle = run.idle_anchor if run else None
-        return TaskRow(name, of.family, of.kind or TaskKind.UNKNOWN, idle, known_scale(name, of.game, scores))
+        return TaskRow(name, of.family, of.kind or TaskKind.UNKNOWN, idle, known_scale(name, of.environment, scores))
 
     found = {name: row(name, of) for table in shipped for name, of in table.tasks.items()}
     if not found:

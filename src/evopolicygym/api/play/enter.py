@@ -11,9 +11,9 @@ from evopolicygym.agents.kit.program import attach_terminal, refuse_no_terminal,
 from evopolicygym.api.play.run import OnEvent, OnOpen, OnWarning, Progress, watched
 from evopolicygym.api.read.run import Run
 from evopolicygym.core.agent import OUTSIDE, SHELL, AgentConfig
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import LOCAL
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.text import shell_word
 from evopolicygym.records.atomic import is_locked

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from evopolicygym.api.read.submissions import submissions_table
 from evopolicygym.core.cases import Split
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.event import (
     AgentEnded,
     AgentMetered,
@@ -25,7 +26,6 @@ from evopolicygym.core.event import (
     SubmissionCharged,
     SubmissionPublished,
 )
-from evopolicygym.core.places import state_directory
 from evopolicygym.core.rollout import AND, WEAKER, Isolation, is_unverified
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.score import estimate

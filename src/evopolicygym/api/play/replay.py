@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.finding import Finding, ReplayVerdict, ReplayWatch, unwatched
 from evopolicygym.core.options import AUTO
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.checked import open_usable_runs
-from evopolicygym.records.reader import Places, RunRecord, find_places, read_run
+from evopolicygym.records.reader import Paths, RunRecord, find_paths, read_run
 from evopolicygym.records.rollback_guard import keep_replayed
 from evopolicygym.runs.agent_replay import AgentReplayOptions, replay_agent
 from evopolicygym.runs.preflight import cap_workers
@@ -93,7 +93,7 @@ def _how_played(played: Sequence[ReplayedCase]) -> str:
 
 
 def post_hoc(
-    places: Places = "latest",
+    places: Paths = "latest",
     *,
     workers: int | None = None,
     isolation: str = AUTO,
@@ -126,5 +126,5 @@ def post_hoc(
         >>> evopolicygym.post_hoc("latest")
     """
     means = ReplayOptions(workers, isolation=isolation, trusted=trust)
-    opened = open_usable_runs(find_places(places, runs))
+    opened = open_usable_runs(find_paths(places, runs))
     return {run.root: play_post_hoc(run.root, on_episode, means) for run in opened.runs}

@@ -16,10 +16,10 @@ from evopolicygym.api.play.progress import LOG, RunView, log_event, log_opened
 from evopolicygym.api.read.run import Run
 from evopolicygym.core.agent import INSPECT, OUTSIDE, Agent
 from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import Event
 from evopolicygym.core.options import LOCAL, RunArguments
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import shell_word

@@ -30,9 +30,9 @@ from evopolicygym.agents.kit.session import Session
 from evopolicygym.api.play.run import OnEvent, OnOpen, OnWarning, Progress, spec_notes, watched
 from evopolicygym.api.read.run import Run
 from evopolicygym.core.agent import OUTSIDE, Agent, AgentEnd, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import LOCAL, RunArguments
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.text import shell_word
 from evopolicygym.judge_client.address import JudgeAddress

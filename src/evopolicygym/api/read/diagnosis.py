@@ -15,12 +15,12 @@ from evopolicygym.analysis.ranking.comparability import facts_of
 from evopolicygym.analysis.results import result_of
 from evopolicygym.analysis.tables.table import Cell, Column, Number, Table, table_of
 from evopolicygym.api.read.table_set import TableSet
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import Stage
 from evopolicygym.core.text import counted, printable
 from evopolicygym.records.checked import CheckedRun, open_usable_runs
-from evopolicygym.records.reader import Places, Problem, RunRecord, find_places, read_run
+from evopolicygym.records.reader import Paths, Problem, RunRecord, find_paths, read_run
 
 
 class Diagnosis(TableSet):
@@ -57,7 +57,7 @@ class Diagnosis(TableSet):
         return [Table("diagnosis", _LONG, tuple(rows), tuple(self.notes))]
 
 
-def diagnose(places: Places = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Diagnosis:
+def diagnose(places: Paths = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Diagnosis:
     """Measure how an agent improved: of one run by submission, of several by agent and kind of task.
 
     Args:
@@ -70,7 +70,7 @@ def diagnose(places: Places = "latest", only: Sequence[str] = (), *, runs: str |
         RecordError: The only run's record is damaged.
     """
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
-    opened = open_usable_runs(find_places(places, runs))
+    opened = open_usable_runs(find_paths(places, runs))
     problems = list(opened.problems)
     if len(opened.runs) + len(problems) > 1:
         found = _measure_runs(opened.runs, diagnostics, problems)
@@ -218,7 +218,7 @@ class Audit(TableSet):
         return any(one.grade.rank >= Grade(grade).rank for _, one in self)
 
 
-def audit(places: Places = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Audit:
+def audit(places: Paths = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Audit:
     """Look at what agents did: own simulators, searches, installations, the network, answers to cases.
 
     A finding is evidence for a person to read, never a verdict. Nothing of an agent's is run or imported.
@@ -233,7 +233,7 @@ def audit(places: Places = "latest", only: Sequence[str] = (), *, runs: str | Pa
         RecordError: The only run's record is damaged.
     """
     detectors = load_detectors(only)
-    opened = open_usable_runs(find_places(places, runs))
+    opened = open_usable_runs(find_paths(places, runs))
     roots = [run.root for run in opened.runs]
     if len(roots) == 1 and not opened.problems:
         record = read_run(roots[0])
@@ -246,7 +246,7 @@ def audit(places: Places = "latest", only: Sequence[str] = (), *, runs: str | Pa
 def findings_table(conduct: Conduct) -> Table:
     """Return a row for each finding of a run, the gravest first."""
     rows = tuple(
-        (finding.grade.value, finding.detector, finding.what, str(finding.place), finding.words, finding.times)
+        (finding.grade.value, finding.detector, finding.what, str(finding.location), finding.words, finding.times)
         for finding in conduct.findings
     )
     read = f"read: {counted(conduct.commands, 'command')}, {counted(conduct.programs, 'program')}"
@@ -293,6 +293,6 @@ def _audit_document(runs: Mapping[Path, tuple[str, Conduct]], problems: Sequence
 
 
 def _finding(one: ConductFinding) -> dict[str, Any]:
-    place = {name: value for name, value in asdict(one.place).items() if value}
+    place = {name: value for name, value in asdict(one.location).items() if value}
     seen = {"kind": one.detector, "grade": one.grade.value, "what": one.what}
     return {**seen, **place, "words": one.words, "times": one.times}

@@ -7,12 +7,12 @@ from pathlib import Path
 from evopolicygym.analysis.published.score_tables import load_published, shipped_names
 from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.results import load_results
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.export.bundle import WrittenBundle, bundle_runs
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write_export
 from evopolicygym.records.checked import open_usable_runs
-from evopolicygym.records.reader import Places, find_places
+from evopolicygym.records.reader import Paths, find_paths
 from evopolicygym.report.contents import PAGE, ReportContents
 from evopolicygym.report.write import select_parts
 from evopolicygym.report.write import write_report as write_parts
@@ -38,7 +38,7 @@ class Report:
 
 def export_runs(
     format_name: str,
-    places: Places,
+    places: Paths,
     output: str | Path,
     *,
     tables: Sequence[str] | None = None,
@@ -71,13 +71,13 @@ def export_runs(
         >>> evopolicygym.export_runs("csv", "runs", "data", tables=["runs", "episodes"]).written[0].rows
     """
     EXPORTERS.load(format_name)
-    opened = open_usable_runs(find_places(places, runs))
+    opened = open_usable_runs(find_paths(places, runs))
     written = write_export(format_name, opened.runs, Path(output), tables, steps=steps, force=force)
     return replace(written, problems=opened.problems)
 
 
 def bundle(
-    places: Places,
+    places: Paths,
     output: str | Path,
     *,
     allow_names: bool = False,
@@ -102,12 +102,12 @@ def bundle(
     Examples:
         >>> evopolicygym.bundle("runs/public", "mine.tar.gz").index.experiments
     """
-    opened = open_usable_runs(find_places(places, runs))
+    opened = open_usable_runs(find_paths(places, runs))
     return bundle_runs(opened, Path(output), allow_names=allow_names)
 
 
 def write_report(  # noqa: PLR0913 - each is an argument of its own
-    places: Places | None = None,
+    places: Paths | None = None,
     output: str | Path = "report",
     *,
     beside: Sequence[str] = (),
@@ -144,7 +144,7 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
         >>> evopolicygym.write_report("runs", "report", beside=["paper"]).contents.parts
     """
     target, shipped = Path(output), load_published(beside)
-    found = find_places(places, runs, needed=not shipped.tables)
+    found = find_paths(places, runs, needed=not shipped.tables)
     parts = select_parts(only, formats, figures=figures, pages=pages)
     choice = TableFilter(mix=allow_incomparable)
     contents = write_parts(

@@ -12,10 +12,10 @@ from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.studies import cases_table, power_document, power_table
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.read.table_set import TableSet
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import ProgressTracker, no_progress
-from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.records.reader import Places, Problem, find_places
+from evopolicygym.records.reader import Paths, Problem, find_paths
 
 
 class PowerForecast(TableSet):
@@ -55,7 +55,7 @@ class PowerForecast(TableSet):
 
 def power(  # noqa: PLR0913 - each is an argument of its own
     difference: float = 0.1,
-    places: Places | None = None,
+    places: Paths | None = None,
     beside: Sequence[str] = (SHIPPED,),
     *,
     in_returns: bool = False,
@@ -100,7 +100,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     _check(difference, repeats, power, held_out)
     if unknown := [name for name in beside if name != SHIPPED]:
         raise UnknownName("shipped table with repeats", unknown[0], [SHIPPED])
-    results = load_results(find_places(places, runs, needed=not beside), follow)
+    results = load_results(find_paths(places, runs, needed=not beside), follow)
     known = task_variances([run for run in results.runs if not run.is_release], with_shipped=bool(beside))
     names = [task.task for task in known]
     for name in tasks:

@@ -66,13 +66,13 @@ from evopolicygym.analysis.tables.table import (
     side_by_side,
 )
 from evopolicygym.api.read.table_set import TableSet
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import RecordError, UnknownName, UsageError
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import printable
 from evopolicygym.records.bundle import is_bundle
 from evopolicygym.records.experiment import missing_runs
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import Places, Problem, find_places
+from evopolicygym.records.reader import Paths, Problem, find_paths
 from evopolicygym.records.rows import RunRow
 from evopolicygym.records.run_document import read_summary
 
@@ -220,8 +220,8 @@ class Leaderboards(TableSet):
     def _by_task(self, board: Leaderboard) -> list[Table]:
         tables = task_tables(board)
         for figure in self.figures:
-            of_games = {name: task for name, id_ in self._ids.items() if (task := figure.of_game(id_))}
-            tables = with_figures(tables, board, of_games)
+            of_ids = {name: task for name, id_ in self._ids.items() if (task := figure.of_id(id_))}
+            tables = with_figures(tables, board, of_ids)
         return tables
 
 
@@ -249,7 +249,7 @@ def _views(show: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def leaderboard(  # noqa: PLR0913 - each is an argument of its own
-    places: Places | None = None,
+    places: Paths | None = None,
     beside: Sequence[str] = (),
     *,
     show: str | Sequence[str] = RANKS,
@@ -295,7 +295,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         >>> print(board.to_markdown())
     """
     views, wanted = _views(show), shipped_beside(beside)
-    results = load_results(find_places(places, runs, needed=not beside), needed=not beside)
+    results = load_results(find_paths(places, runs, needed=not beside), needed=not beside)
     if nonce:
         results = results_of_nonce(results, nonce)
         if results.problems and not (results.runs or beside):
@@ -309,7 +309,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     for title, table in compared.items():
         board = ranked(table, normalise=normalise, partial=partial)
         groups.append(LeaderboardGroup(title, replace(board, notes=(*board.notes, *missing)), table, normalise))
-    ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
+    ids = {**wanted.ids, **{run.task: run.environment.id for run in results.runs}}
     figures = wanted.figures
     if family is not None:
         shown = {task.name for group in groups for task in group.tasks}
@@ -386,7 +386,7 @@ class Comparison(TableSet):
 def compare(
     first: str | Path,
     second: str | Path,
-    places: Places | None = None,
+    places: Paths | None = None,
     beside: Sequence[str] = (),
     *,
     group_by: Sequence[str] = (),
@@ -417,7 +417,7 @@ def compare(
     shipped_labels = {entry.name for table in tables for entry in table.entries}
     shipped_labels |= {run.agent for table in tables for run in table.runs}
     needed = any(side not in shipped_labels for side in sides if side not in named)
-    loaded = load_results(find_places(places, runs, needed=needed))
+    loaded = load_results(find_paths(places, runs, needed=needed))
     of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if sides[0] == sides[1] or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{sides[0]!r} would be compared with itself; expected two different labels or directories.")
@@ -531,7 +531,7 @@ class HeadroomTables(TableSet):
 
 
 def headroom(
-    places: Places | None = None,
+    places: Paths | None = None,
     beside: Sequence[str] = (),
     *,
     family: str | None = None,
@@ -554,9 +554,9 @@ def headroom(
         UsageError: A run is not there, a table is not known, or there is nothing to show.
     """
     wanted = shipped_beside(beside)
-    results = load_results(find_places(places, runs, needed=not wanted.tables))
+    results = load_results(find_paths(places, runs, needed=not wanted.tables))
     tables = score_tables(results.runs, wanted.tables, TableFilter(family=family))
-    ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
+    ids = {**wanted.ids, **{run.task: run.environment.id for run in results.runs}}
     found = {
         title: headroom_of(
             table, Surroundings([other for other in tables.values() if other is not table], wanted.figures, ids)
@@ -592,7 +592,7 @@ class KnobEffects(TableSet):
 
 
 def effects(
-    places: Places | None = None,
+    places: Paths | None = None,
     knobs: Sequence[str] = (),
     *,
     in_returns: bool = False,
@@ -616,5 +616,5 @@ def effects(
     Raises:
         UsageError: No knob differs, no runs are pairs, or runs differ in more than the knobs.
     """
-    results = load_results(find_places(places, runs, needed=True))
+    results = load_results(find_paths(places, runs, needed=True))
     return KnobEffects(effects_of_runs(results.runs, knobs, in_returns=in_returns), results.problems)

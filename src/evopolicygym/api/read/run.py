@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evopolicygym.analysis.run_tables import RunTables, data_frame, tables_of
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.text import number, plus_minus
 from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.reader import find_run

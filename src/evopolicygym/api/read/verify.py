@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding, ReplayVerdict, ReplayWatch, unwatched
 from evopolicygym.core.options import AUTO, LOCAL
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
 from evopolicygym.records.checked import candidates

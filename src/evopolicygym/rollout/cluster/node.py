@@ -147,7 +147,7 @@ class Node:
                 interface=self._interface,
             )
             self._executor = LocalExecutor(config, [self._claim.core])
-            info = self._executor.grounds
+            info = self._executor.info
             here = NodeDescription(info, __version__, os.getpid(), self._claim.core)
             replies.append(NodeReply(here, output=self._new_output()))
         return replies[0]

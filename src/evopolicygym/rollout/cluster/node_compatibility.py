@@ -31,8 +31,8 @@ def incompatibilities(ours: ExecutorInfo, theirs: ExecutorInfo) -> list[str]:
     return differences
 
 
-def _sandbox_findings(grounds: ExecutorInfo) -> dict[str, str]:
-    return {name: text for name, text in grounds.findings.items() if not name.startswith((*HOW_CHOSEN, PROCESSOR))}
+def _sandbox_findings(info: ExecutorInfo) -> dict[str, str]:
+    return {name: text for name, text in info.findings.items() if not name.startswith((*HOW_CHOSEN, PROCESSOR))}
 
 
 def _differences(prefix: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:

@@ -47,13 +47,13 @@ LOG_TAIL_BYTES = 600
 
 
 @dataclass(slots=True)
-class WorkerSeat:
+class WorkerSlot:
     """A worker's place; a process that ends is replaced, and the place stays."""
 
     config: WorkerConfig
     process: WorkerProcess
     connection: Connection
-    grounds: ExecutorInfo | None = None
+    info: ExecutorInfo | None = None
     """None until the worker has reported that it is ready."""
     job: EpisodeJob | None = None
     """The job that it plays now; None while it is idle."""
@@ -82,7 +82,7 @@ class LocalExecutor:
         self._workers: list[int] = []
         """The process IDs of all workers that were started."""
         self._claims: list[Claim] = []
-        self._seats: list[WorkerSeat] = []
+        self._slots: list[WorkerSlot] = []
         self._in_memory: Layers | None = None
         """A directory in memory for the workers' copy of what policies see; None if none can be made here."""
         try:
@@ -113,7 +113,7 @@ class LocalExecutor:
                 interface=config.interface,
                 in_memory=self._in_memory.directory if self._in_memory else None,
             )
-            self._seats.append(self._start(worker))
+            self._slots.append(self._start(worker))
 
     def __enter__(self) -> Self:
         return self
@@ -122,9 +122,9 @@ class LocalExecutor:
         self.close()
 
     @property
-    def grounds(self) -> ExecutorInfo:
+    def info(self) -> ExecutorInfo:
         """What the first worker found on this machine."""
-        return replace(self._ready(self._seats[0]), workers=len(self._seats))
+        return replace(self._ready(self._slots[0]), workers=len(self._slots))
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
         """Construct the policy once in the sandbox; return why it can't be constructed, or None."""
@@ -138,15 +138,15 @@ class LocalExecutor:
         """Send a request to the first worker, and again to its replacement if it fails; return the reply."""
         attempt = 0
         while True:
-            seat = self._seats[0]
-            self._ready(seat)
-            reply: Reply = self._ask(seat, request)
+            slot = self._slots[0]
+            self._ready(slot)
+            reply: Reply = self._ask(slot, request)
             if not isinstance(reply, Fault):
                 return reply
             attempt += 1
             if attempt >= reply.attempts:
                 raise (self._explained(reply) if reply.blame is Blame.SANDBOX else reply).error()
-            self._replace(seat)
+            self._replace(slot)
 
     def play(
         self,
@@ -158,48 +158,48 @@ class LocalExecutor:
         """Play every job, yielding each as it ends; see ``core.rollout.Executor``."""
         waiting, attempts = deque(jobs), dict.fromkeys((job.position for job in jobs), 1)
 
-        def start_next(seat: WorkerSeat) -> None:
-            """Have a seat play the next job, if there is one and the seat is ready and idle."""
-            if waiting and seat.job is None and self._is_ready(seat):
-                seat.job = waiting.popleft()
+        def start_next(slot: WorkerSlot) -> None:
+            """Have a slot play the next job, if there is one and the slot is ready and idle."""
+            if waiting and slot.job is None and self._is_ready(slot):
+                slot.job = waiting.popleft()
                 with suppress(OSError):  # it ended while it was idle, which counts as its reply
-                    without_policy = attempts[seat.job.position] > ATTEMPTS
-                    seat.connection.send(Play(checkpoint, context, seat.job, without_policy=without_policy))
+                    without_policy = attempts[slot.job.position] > ATTEMPTS
+                    slot.connection.send(Play(checkpoint, context, slot.job, without_policy=without_policy))
 
         try:
-            while waiting or self._busy_seats():
-                for seat in self._seats:
-                    start_next(seat)
-                for seat in self._wait_for_replies():
-                    job, reply = seat.job, self._receive_reply(seat)
+            while waiting or self._busy_slots():
+                for slot in self._slots:
+                    start_next(slot)
+                for slot in self._wait_for_replies():
+                    job, reply = slot.job, self._receive_reply(slot)
                     if job is None:
                         continue
-                    seat.job = None
+                    slot.job = None
                     if isinstance(reply, Episode):
-                        self._replace_grown(seat)
-                        start_next(seat)  # it plays while the caller records this episode
+                        self._replace_grown(slot)
+                        start_next(slot)  # it plays while the caller records this episode
                         yield job, reply
                         continue
                     self._count(attempts, job, reply)
                     repeated(job, reply.message)
                     waiting.appendleft(job)
         finally:
-            for seat in self._busy_seats():
-                self._replace(seat)
+            for slot in self._busy_slots():
+                self._replace(slot)
 
     def close(self) -> None:
         """Stop all workers and remove what they wrote."""
         self._closed = True
         if self._in_memory:
             self._in_memory.close()  # before workers end, which wait to see whether it is abandoned
-        for seat in self._seats:
-            self._stop(seat)
+        for slot in self._slots:
+            self._stop(slot)
         cgroup.clear(self._workers, CLEANUP_S)
         for core_claim in self._claims:
             core_claim.release()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _start(self, config: WorkerConfig) -> WorkerSeat:
+    def _start(self, config: WorkerConfig) -> WorkerSlot:
         temporary = _temporary_directory(config)
         for directory in (config.root, temporary):
             shutil.rmtree(directory, ignore_errors=True)
@@ -219,53 +219,53 @@ class LocalExecutor:
             raise
         self._workers.append(process.pid)
         connection.send(config)
-        return WorkerSeat(config, process, connection)
+        return WorkerSlot(config, process, connection)
 
-    def _stop(self, seat: WorkerSeat) -> None:
-        seat.connection.close()
+    def _stop(self, slot: WorkerSlot) -> None:
+        slot.connection.close()
         try:
-            seat.process.wait(timeout=0 if seat.job else 2)
+            slot.process.wait(timeout=0 if slot.job else 2)
         except subprocess.TimeoutExpired:
-            seat.process.kill()
-            seat.process.wait()
+            slot.process.kill()
+            slot.process.wait()
         remove_abandoned_layers()
         if self._spec.pack:
-            kill_marked(b"TMPDIR=%s\0" % os.fsencode(_temporary_directory(seat.config)))
+            kill_marked(b"TMPDIR=%s\0" % os.fsencode(_temporary_directory(slot.config)))
 
-    def _replace(self, seat: WorkerSeat) -> None:
+    def _replace(self, slot: WorkerSlot) -> None:
         """Replace a worker that is broken or whose job was cancelled; after ``close``, only stop it."""
-        self._stop(seat)
+        self._stop(slot)
         if self._closed:
-            seat.job = None
+            slot.job = None
             return
-        fresh = self._start(seat.config)
-        seat.process, seat.connection, seat.grounds, seat.job = fresh.process, fresh.connection, None, None
-        seat.played, seat.memory_mb = 0, math.inf
+        fresh = self._start(slot.config)
+        slot.process, slot.connection, slot.info, slot.job = fresh.process, fresh.connection, None, None
+        slot.played, slot.memory_mb = 0, math.inf
 
-    def _replace_grown(self, seat: WorkerSeat) -> None:
+    def _replace_grown(self, slot: WorkerSlot) -> None:
         """Replace an idle worker whose memory has grown too much; a new one plays the same trajectories."""
-        seat.played += 1
-        if seat.played % GROWTH_EVERY:
+        slot.played += 1
+        if slot.played % GROWTH_EVERY:
             return
-        memory_mb = _largest_memory_mb(seat.process.pid)
-        seat.memory_mb = min(seat.memory_mb, memory_mb)
-        if memory_mb - seat.memory_mb > MAX_GROWTH_MB:
-            self._replace(seat)
+        memory_mb = _largest_memory_mb(slot.process.pid)
+        slot.memory_mb = min(slot.memory_mb, memory_mb)
+        if memory_mb - slot.memory_mb > MAX_GROWTH_MB:
+            self._replace(slot)
 
-    def _ready(self, seat: WorkerSeat) -> ExecutorInfo:
+    def _ready(self, slot: WorkerSlot) -> ExecutorInfo:
         """Wait until a worker is ready; return what it found."""
-        if seat.grounds is None:
-            reply = self._receive_info(seat)
+        if slot.info is None:
+            reply = self._receive_info(slot)
             if isinstance(reply, Fault):
                 raise self._startup_error(reply)
-            seat.grounds = reply
+            slot.info = reply
             self._refuse_changed_code(reply)
-        return seat.grounds
+        return slot.info
 
-    def _refuse_changed_code(self, grounds: ExecutorInfo) -> None:
+    def _refuse_changed_code(self, info: ExecutorInfo) -> None:
         """Raise ``EnvironmentFault`` if a worker imported other simulator code than the first worker."""
-        self._code = self._code or grounds.simulator_code
-        if changed := other_code(self._code, grounds.simulator_code):
+        self._code = self._code or info.simulator_code
+        if changed := other_code(self._code, info.simulator_code):
             changes = ", ".join(f"code of {item.module}: {item.here} before, {item.there} now" for item in changed)
             raise EnvironmentFault(
                 f"The simulator of {self._spec.name!r} was changed while it was being played ({changes}), so its "
@@ -305,52 +305,52 @@ class LocalExecutor:
         lines = dropwhile(lambda line: line.startswith(" "), text.strip("\n").splitlines())
         return "".join(f"\n{line}" for line in lines if line not in known)
 
-    def _is_ready(self, seat: WorkerSeat) -> bool:
-        return seat.grounds is not None or (seat.connection.poll(0) and self._ready(seat) is not None)
+    def _is_ready(self, slot: WorkerSlot) -> bool:
+        return slot.info is not None or (slot.connection.poll(0) and self._ready(slot) is not None)
 
-    def _busy_seats(self) -> list[WorkerSeat]:
-        return [seat for seat in self._seats if seat.job is not None]
+    def _busy_slots(self) -> list[WorkerSlot]:
+        return [slot for slot in self._slots if slot.job is not None]
 
-    def _wait_for_replies(self) -> list[WorkerSeat]:
-        """Wait for messages; return the seats that have any."""
-        by_connection: dict[Any, WorkerSeat] = {
-            seat.connection: seat for seat in self._seats if seat.job is not None or seat.grounds is None
+    def _wait_for_replies(self) -> list[WorkerSlot]:
+        """Wait for messages; return the slots that have any."""
+        by_connection: dict[Any, WorkerSlot] = {
+            slot.connection: slot for slot in self._slots if slot.job is not None or slot.info is None
         }
         return [by_connection[item] for item in wait(list(by_connection))]
 
-    def _receive_reply(self, seat: WorkerSeat) -> Episode | Fault:
+    def _receive_reply(self, slot: WorkerSlot) -> Episode | Fault:
         """Return a worker's reply to its job; a worker that ended is replaced, and its end is the reply."""
-        if seat.job is None:
-            self._ready(seat)
+        if slot.job is None:
+            self._ready(slot)
             return Fault("not a job")
         try:
-            return _receive(seat)  # type: ignore[no-any-return] # as the worker replies
+            return _receive(slot)  # type: ignore[no-any-return] # as the worker replies
         except (EOFError, OSError):
-            code = self._exit_code(seat)
-            self._replace(seat)
+            code = self._exit_code(slot)
+            self._replace(slot)
             return _end_of_worker(code, "the simulator's process")
         finally:
             truncate_log(self._log)
 
-    def _receive_info(self, seat: WorkerSeat) -> Any:  # noqa: ANN401 - the worker's first message
+    def _receive_info(self, slot: WorkerSlot) -> Any:  # noqa: ANN401 - the worker's first message
         try:
-            return _receive(seat)
+            return _receive(slot)
         except (EOFError, OSError) as error:
             raise EnvironmentFault(
                 f"A worker of the environment {self._spec.name!r}{self._of_pack} ended during its start, exit code "
-                f"{self._exit_code(seat)}; see {self._log}.{self._log_tail()}"
+                f"{self._exit_code(slot)}; see {self._log}.{self._log_tail()}"
             ) from error
 
-    def _ask(self, seat: WorkerSeat, request: Load | Check) -> Any:  # noqa: ANN401 - as above
+    def _ask(self, slot: WorkerSlot, request: Load | Check) -> Any:  # noqa: ANN401 - as above
         try:
-            seat.connection.send(request)
-            return _receive(seat)
+            slot.connection.send(request)
+            return _receive(slot)
         except (EOFError, OSError):
-            return _end_of_worker(self._exit_code(seat), "a worker", Blame.SANDBOX)
+            return _end_of_worker(self._exit_code(slot), "a worker", Blame.SANDBOX)
 
-    def _exit_code(self, seat: WorkerSeat) -> int | None:
+    def _exit_code(self, slot: WorkerSlot) -> int | None:
         try:
-            return seat.process.wait(timeout=2)
+            return slot.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return None
 
@@ -359,7 +359,7 @@ class LocalExecutor:
         if fault.attempts == 1:
             raise fault.error()
         played = attempts[job.position]
-        extra = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
+        extra = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.info.action_schema))
         if played >= fault.attempts + extra:
             fault = self._explained(fault) if fault.blame is Blame.SANDBOX else fault
             raise fault.error(
@@ -409,9 +409,9 @@ def make(config: ExecutorConfig) -> LocalExecutor:
     return LocalExecutor(config)
 
 
-def _receive(seat: WorkerSeat) -> Any:  # noqa: ANN401 - any message of a worker
+def _receive(slot: WorkerSlot) -> Any:  # noqa: ANN401 - any message of a worker
     """Return a worker's next message; raise ``EOFError`` or ``OSError`` if its connection is closed."""
     try:
-        return seat.connection.recv()
+        return slot.connection.recv()
     except TypeError as error:  # another thread closed the connection meanwhile
         raise EOFError from error

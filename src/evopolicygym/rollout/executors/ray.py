@@ -100,7 +100,7 @@ class RayExecutor:
             self._actors = ray.remote(num_cpus=1, max_restarts=0)(Node)
             self._spawn_actors()
             with LocalExecutor(replace(config, workers=1)) as driver:
-                self._grounds = driver.grounds
+                self._info = driver.info
             self._wait_for_workers()
         except BaseException:
             self.close()
@@ -113,9 +113,9 @@ class RayExecutor:
         self.close()
 
     @property
-    def grounds(self) -> ExecutorInfo:
+    def info(self) -> ExecutorInfo:
         """The findings on the driver, which equal those of all nodes that play."""
-        return replace(self._grounds, workers=len(self._ready()))
+        return replace(self._info, workers=len(self._ready()))
 
     @property
     def seats(self) -> Sequence[ActorSeat]:
@@ -290,7 +290,7 @@ class RayExecutor:
             return
         if not isinstance(reply.answer, NodeDescription):
             raise NodeError(f"{name} can't play as the driver does: {reply.error}")
-        differences = incompatibilities(self._grounds, reply.answer.info)
+        differences = incompatibilities(self._info, reply.answer.info)
         if reply.answer.version != __version__:
             differences.insert(0, f"evopolicygym {reply.answer.version} instead of {__version__}")
         if differences:

@@ -18,7 +18,7 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.host import python_program
 from evopolicygym.sandbox.overlays import DEVICES, Overlays, why_shared
 from evopolicygym.sandbox.packages import policy_library
-from evopolicygym.sandbox.simulators import SimulatorPlaces, find_first, hidden_modules, is_module, search
+from evopolicygym.sandbox.simulators import SimulatorFiles, find_first, hidden_modules, is_module, search
 
 WORKSPACE, HOME = "/workspace", "/home/agent"
 PYTHON = "/opt/policy"
@@ -101,7 +101,7 @@ class _Mounter:
     """Mounts files of the machine without hidden ones: as overlays and copies if possible, else directly."""
 
     overlays: Overlays | None
-    simulators: Mapping[str, SimulatorPlaces]
+    simulators: Mapping[str, SimulatorFiles]
     """Simulators in each tree that was searched."""
     direct: list[str] = field(default_factory=list)
     """Trees that are mounted directly."""
@@ -118,7 +118,7 @@ class _Mounter:
         else:
             yield from self.overlays.show(source, target)
 
-    def direct_trees(self) -> Iterator[SimulatorPlaces]:
+    def direct_trees(self) -> Iterator[SimulatorFiles]:
         """Yield the simulators in trees that are mounted directly."""
         return (self.simulators[tree] for tree in self.direct if tree in self.simulators)
 
@@ -294,7 +294,7 @@ def _machine_directories() -> list[str]:
         )
 
 
-def search_trees(command: Sequence[str], modules: Sequence[str]) -> dict[str, SimulatorPlaces]:
+def search_trees(command: Sequence[str], modules: Sequence[str]) -> dict[str, SimulatorFiles]:
     """Return the files of modules in each tree that a command's program sees.
 
     Raises ``SandboxError`` if the command names one of the modules, or a tree is too large to be searched.
@@ -307,7 +307,7 @@ def search_trees(command: Sequence[str], modules: Sequence[str]) -> dict[str, Si
     return {tree: search(tree, tuple(modules)) for tree in ("/usr", *own, *trees)}
 
 
-def _remount_without_hidden(trees: Iterable[SimulatorPlaces]) -> Iterator[str]:
+def _remount_without_hidden(trees: Iterable[SimulatorFiles]) -> Iterator[str]:
     """Yield bwrap's arguments that mount directories again, entry by entry, without hidden ones.
 
     In directories with too many entries, hidden ones are replaced by empty ones.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.analysis.conduct.audit_run import Conduct
-from evopolicygym.analysis.conduct.detector import ConductFinding, Place
+from evopolicygym.analysis.conduct.detector import ConductFinding, Location
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import RunState
 from evopolicygym.records.reader import RunRecord
@@ -41,7 +41,7 @@ def run_audit_bundle(conduct: Conduct | str, record: RunRecord, index: Index) ->
     short = _in_short(conduct)
     if isinstance(conduct, str):
         return {**short, "findings": [], "notes": [], "commands": 0, "programs": 0}
-    offsets = _offsets(record, (finding.place for finding in conduct.findings))
+    offsets = _offsets(record, (finding.location for finding in conduct.findings))
     return {
         **short,
         "findings": [_finding(finding, record.state, index, offsets) for finding in conduct.findings],
@@ -54,13 +54,13 @@ def run_audit_bundle(conduct: Conduct | str, record: RunRecord, index: Index) ->
 def _finding(
     finding: ConductFinding, state: RunState, index: Index, offsets: Mapping[tuple[str, int], int]
 ) -> dict[str, Any]:
-    place = finding.place
+    place = finding.location
     offset = offsets.get((place.file, place.line))
     number = _submission_of(place, state) if offset is None else _submission_at(offset, state, index)
-    return {**document(finding), "place": shown(str(place)), "submission": number, "transcript_at": offset}
+    return {**document(finding), "location": shown(str(place)), "submission": number, "transcript_at": offset}
 
 
-def _submission_of(place: Place, state: RunState) -> int | None:
+def _submission_of(place: Location, state: RunState) -> int | None:
     """Return the first submission of the checkpoint that a place is in; None elsewhere."""
     folder, _, rest = place.file.partition("/")
     if folder != CHECKPOINTS:
@@ -77,7 +77,7 @@ def _submission_at(offset: int, state: RunState, index: Index) -> int | None:
     return min(later, default=state.submissions[-1].index)
 
 
-def _offsets(record: RunRecord, places: Iterable[Place]) -> dict[tuple[str, int], int]:
+def _offsets(record: RunRecord, places: Iterable[Location]) -> dict[tuple[str, int], int]:
     """Return the bytes at which the transcript's lines begin that places name."""
     transcript = record.paths.transcript.relative_to(record.paths.root).as_posix()
     wanted = {place.line for place in places if place.file == transcript}

@@ -31,7 +31,7 @@ def compare_bundle(first: ViewedRun, second: ViewedRun) -> dict[str, Any]:
     except UsageError as error:
         return found | {"why": str(error)}
     task = pair.tasks[0]
-    places = [shell_word(run.place.given or run.place.shown) for run in runs]
+    places = [shell_word(run.directory.given or run.directory.shown) for run in runs]
     mixed = ["--allow-incomparable"] if differences(rows, ()) else []
     return found | {
         "command": " ".join(["evopolicygym compare", *places, *mixed]),

@@ -25,7 +25,7 @@ from evopolicygym.viewer.documents.compare import compare_bundle
 from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.episode import episode_bundle
 from evopolicygym.viewer.documents.experiment import experiment_bundle
-from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, ViewedRun, viewed_run
+from evopolicygym.viewer.documents.overview import RunDirectory, RunIndex, ViewedRun, viewed_run
 from evopolicygym.viewer.documents.pictures import films_bundle, pictures_bundle
 from evopolicygym.viewer.documents.reading import below, film_named, find_episode, shown
 from evopolicygym.viewer.documents.run import ModelUse, model_uses, run_bundle
@@ -97,7 +97,7 @@ class Documents:
     def tag(self, name: str) -> str:
         """Return what a document's name and content go by, without making it; it changes whenever the record does."""
         words = name.split("/")
-        places = [self.index.place(word) for word in self._runs_named(words)]
+        places = [self.index.directory(word) for word in self._runs_named(words)]
         stamp = " ".join(f"{place.stamp()} {_grown(place)} {_added(place)}" for place in places)
         stamp = stamp or f"{self.index.stamp()} {self._added_to(words[0])}"
         if words[0] == "run" and words[2:3] == ["episode"]:
@@ -127,7 +127,7 @@ class Documents:
 
     def film(self, run: str, episode: str) -> Path | None:
         """Return where the film of an episode lies; None where there is none."""
-        return film_named(self._record(self.index.place(run)), episode)
+        return film_named(self._record(self.index.directory(run)), episode)
 
     def _keep(self, name: str, tag: str, content: bytes) -> None:
         with self._lock:
@@ -156,7 +156,7 @@ class Documents:
             case ["suite", beside]:
                 return self._suite(beside.split(","))
             case ["audit"]:
-                return audit_bundle({run.place.id: self._conduct(run.place) for run in self._finished()})
+                return audit_bundle({run.directory.id: self._conduct(run.directory) for run in self._finished()})
             case ["task", *words]:
                 task = "/".join(words)
                 return {
@@ -170,12 +170,12 @@ class Documents:
             case ["compare", one, other]:
                 return self._compare(one, other)
             case ["run", run, *words]:
-                return self._of_run(self.index.place(run), words)
+                return self._of_run(self.index.directory(run), words)
             case ["pulse"]:
                 return {"tag": self.index.stamp()}
         raise NoSuchDocument(f"There is no document {name[:120]!r}.")
 
-    def _of_run(self, place: RunPlace, words: Sequence[str]) -> dict[str, Any]:
+    def _of_run(self, place: RunDirectory, words: Sequence[str]) -> dict[str, Any]:
         match words:
             case ["pulse"]:
                 return {"tag": self.tag(f"run/{place.id}")}
@@ -197,7 +197,7 @@ class Documents:
                 return self._of_submission(place, kind, int(number), base)
         raise NoSuchDocument(f"A run has no document {'/'.join(words)[:120]!r}.")
 
-    def _of_submission(self, place: RunPlace, kind: str, number: int, base: Sequence[str]) -> dict[str, Any]:
+    def _of_submission(self, place: RunDirectory, kind: str, number: int, base: Sequence[str]) -> dict[str, Any]:
         record = self._record(place)
         match kind, base:
             case "submission", []:
@@ -208,7 +208,7 @@ class Documents:
                 return change(self._base(place, base), submission_files(record, number))
         raise NoSuchDocument(f"A submission has no document {'/'.join([kind, *base])[:120]!r}.")
 
-    def _base(self, place: RunPlace, words: Sequence[str]) -> Files:
+    def _base(self, place: RunDirectory, words: Sequence[str]) -> Files:
         """Return what a submission is compared with: the starter, one of the same run, or one of another run."""
         match words:
             case ["starter"]:
@@ -216,7 +216,7 @@ class Documents:
             case [number] if _NUMBER.fullmatch(number):
                 return submission_files(self._record(place), int(number))
             case [run, number] if _NUMBER.fullmatch(number):
-                return submission_files(self._record(self.index.place(run)), int(number))
+                return submission_files(self._record(self.index.directory(run)), int(number))
         raise NoSuchDocument(f"There is nothing {'/'.join(words)[:120]!r} to compare a submission with.")
 
     def _all(self) -> tuple[list[ViewedRun], list[dict[str, str]]]:
@@ -224,7 +224,7 @@ class Documents:
         found: list[ViewedRun] = []
         listed = ((shown(str(problem.root)), shown(problem.reason)) for problem in self.index.problems())
         problems = [{"run": "", "place": path, "reason": reason} for path, reason in listed]
-        for place in self.index.places().values():
+        for place in self.index.directories().values():
             run = self._run(place)
             if isinstance(run, str):
                 problems.append({"run": place.id, "place": shown(place.shown), "reason": run})
@@ -235,7 +235,7 @@ class Documents:
     def _filmed(self, task: str) -> Iterator[tuple[ViewedRun, RunTables]]:
         """Yield the runs of a task that may have films."""
         for run in self._all()[0]:
-            place = run.place
+            place = run.directory
             if run.row.task == task and (run.row.films or below(place.root, place.paths.films)):
                 try:
                     tables = self.tables(place)
@@ -246,9 +246,9 @@ class Documents:
     def _added_to(self, kind: str) -> str:
         """Return what changes a document about all runs, besides their records."""
         adds = {"task": _added, "audit": _grown}.get(kind)
-        return " ".join(map(adds, self.index.places().values())) if adds else ""
+        return " ".join(map(adds, self.index.directories().values())) if adds else ""
 
-    def _run(self, place: RunPlace) -> ViewedRun | str:
+    def _run(self, place: RunDirectory) -> ViewedRun | str:
         """Return a run, or why it can't be read."""
         stamp = place.stamp()
         kept = self._runs.get(place.id)
@@ -276,7 +276,7 @@ class Documents:
             self._groups = stamp, groups
         return groups
 
-    def _conduct(self, place: RunPlace) -> Conduct | str:
+    def _conduct(self, place: RunDirectory) -> Conduct | str:
         """Return what an audit finds in a run, or why the run can't be audited; kept as long as the run is the same."""
         stamp = f"{place.stamp()} {_grown(place)}"
         kept = self._conducts.get(place.id)
@@ -289,23 +289,23 @@ class Documents:
         return kept[1]
 
     def _compare(self, name: str, other: str) -> dict[str, Any]:
-        first, second = (self._run(self.index.place(run)) for run in (name, other))
+        first, second = (self._run(self.index.directory(run)) for run in (name, other))
         if isinstance(first, ViewedRun) and isinstance(second, ViewedRun):
             return compare_bundle(first, second)
         raise RecordError(first if isinstance(first, str) else str(second))
 
-    def tables(self, place: RunPlace) -> RunTables:
+    def tables(self, place: RunDirectory) -> RunTables:
         """Return a run's tables, whether or not its record holds."""
         return self._tables.get(place.id, place.stamp(), lambda: tables_of(look_at_run(place.root)))
 
-    def _record(self, place: RunPlace) -> RunRecord:
+    def _record(self, place: RunDirectory) -> RunRecord:
         return self.tables(place).record
 
-    def _index(self, place: RunPlace) -> Index:
+    def _index(self, place: RunDirectory) -> Index:
         path = below(place.root, place.paths.transcript)
         return self._indexes.get(place.id, _grown(place), lambda: transcript_index(path))
 
-    def _requests(self, place: RunPlace) -> tuple[ModelUse, ...]:
+    def _requests(self, place: RunDirectory) -> tuple[ModelUse, ...]:
         log = place.paths.logs / MODEL_LOG
         return self._uses.get(place.id, _stamp_of(log), lambda: model_uses(place.paths))
 
@@ -317,7 +317,7 @@ def _kind(name: str) -> str:
     return own if own in SLOW_KINDS else words[0]
 
 
-def _added(place: RunPlace) -> str:
+def _added(place: RunDirectory) -> str:
     """Return what changes when films or returns are added to a run that is finished."""
     found = [str(place.paths.post_hoc.lstat().st_mtime_ns)] if below(place.root, place.paths.post_hoc) else []
     if below(place.root, place.paths.films):
@@ -326,7 +326,7 @@ def _added(place: RunPlace) -> str:
     return "+".join(found)
 
 
-def _grown(place: RunPlace) -> str:
+def _grown(place: RunDirectory) -> str:
     """Return what changes whenever a run's transcript does: it grows without the journal's doing."""
     return _stamp_of(place.paths.transcript)
 

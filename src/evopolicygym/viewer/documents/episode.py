@@ -16,7 +16,7 @@ from evopolicygym.viewer.documents.document import document
 from evopolicygym.viewer.documents.pictures import block_steps, picture_layouts, without_pictures
 from evopolicygym.viewer.documents.reading import (
     MOST_TEXT,
-    EpisodePlace,
+    RecordedEpisode,
     below,
     excerpt,
     film_file,
@@ -53,7 +53,7 @@ def episode_bundle(tables: RunTables, name: str) -> dict[str, Any]:
     }
 
 
-def _row(tables: RunTables, place: EpisodePlace) -> EpisodeRow | None:
+def _row(tables: RunTables, place: RecordedEpisode) -> EpisodeRow | None:
     """Return the row of an episode; None if it is known after the score was."""
     number = place.submission if place.split is Split.TRAIN else None
     key = place.split.value, number, place.checkpoint, place.position

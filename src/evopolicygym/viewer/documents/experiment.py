@@ -21,7 +21,7 @@ def experiment_bundle(identity: str, runs: Iterable[ViewedRun], groups: Groups) 
         raise UsageError(f"No run here is of an experiment {identity[:80]!r}.")
     cells = defaultdict(list)
     for run in own:
-        cells[run.row.task, (run.row.agent, groups.get(run.place.id))].append(run)
+        cells[run.row.task, (run.row.agent, groups.get(run.directory.id))].append(run)
     tasks = sorted({task for task, _ in cells})
     entries = sorted({entry for _, entry in cells}, key=by_entry_and_group)
     repeats = max(map(len, cells.values()))
@@ -40,7 +40,7 @@ def experiment_bundle(identity: str, runs: Iterable[ViewedRun], groups: Groups) 
         "spent": sum(run.row.spent for run in own),
         "budget": sum(run.row.budget for run in own),
         "options": _options([run.options for run in own]),
-        "runs": [listed(run, groups.get(run.place.id)) for run in own],
+        "runs": [listed(run, groups.get(run.directory.id)) for run in own],
     }
 
 
@@ -49,7 +49,7 @@ def _cell(runs: Sequence[ViewedRun], repeats: int) -> dict[str, Any]:
     rows = [run.row for run in runs if run.is_finished]
     score = score_table(rows, (), TableFilter(mix=True)).entries[0].cells[rows[0].task] if rows else None
     return {
-        "runs": [run.place.id for run in runs],
+        "runs": [run.directory.id for run in runs],
         "finished": len(rows),
         "missing": repeats - len(runs),
         "mean": score.mean if score and score.has_score else None,

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlace:
+class RunDirectory:
     """A run and its directory."""
 
     id: str
@@ -78,36 +78,36 @@ class RunIndex:
                 raise UsageError(f"{path} is no directory; expected the directory of a run, or one with runs below it.")
         self._below = [(path.resolve(), path) for path in below]
         self._lock = Lock()
-        self._places: Mapping[str, RunPlace] = {}
+        self._directories: Mapping[str, RunDirectory] = {}
         self._problems: tuple[Problem, ...] = ()
         self._scanned = float("-inf")
         self._scan_s = 0.0
 
-    def places(self) -> Mapping[str, RunPlace]:
+    def directories(self) -> Mapping[str, RunDirectory]:
         """Return all runs by their ids, in the order of their paths."""
         with self._lock:
             if time.monotonic() - self._scanned > SCAN_S * max(1, self._scan_s / SCANNING):
                 began = time.monotonic()
-                places, problems = dict[str, RunPlace](), list[Problem]()
+                places, problems = dict[str, RunDirectory](), list[Problem]()
                 for top, given in self._below:
                     for found in scan(top):
                         if isinstance(found, Problem):
                             problems.append(Problem(_below(top, found.root), found.reason))
-                        elif place := _place(top, given, found):
+                        elif place := _directory(top, given, found):
                             places[place.id] = place
-                self._places, self._problems = places, tuple(problems)
+                self._directories, self._problems = places, tuple(problems)
                 self._scanned = time.monotonic()
                 self._scan_s = self._scanned - began
-            return self._places
+            return self._directories
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what can't be read or is no run, as paths below the directories."""
-        self.places()
+        self.directories()
         return self._problems
 
-    def place(self, run_id: str) -> RunPlace:
+    def directory(self, run_id: str) -> RunDirectory:
         """Return a run by its id here, or by the id of its record or the beginning of that; else ``UsageError``."""
-        places = self.places()
+        places = self.directories()
         found = places.get(run_id)
         if found is None and len(named := [item for item in places.values() if item.root.name.startswith(run_id)]) == 1:
             found = named[0]
@@ -118,7 +118,7 @@ class RunIndex:
     def stamp(self) -> str:
         """Return what changes whenever any run does, comes or goes."""
         total = hashlib.sha256()
-        for place in self.places().values():
+        for place in self.directories().values():
             total.update(f"{place.id} {place.stamp()}\n".encode())
         return total.hexdigest()
 
@@ -131,14 +131,14 @@ class RunIndex:
         return without_directories(text, [path for places in self._below for path in places])
 
 
-def _place(top: Path, given: Path, root: Path) -> RunPlace | None:
+def _directory(top: Path, given: Path, root: Path) -> RunDirectory | None:
     """Return a run's place; None where its journal and document are links: they may lead anywhere."""
     if any((root / name).is_symlink() for name in (JOURNAL, DOCUMENT)):
         return None
     inside = _below(top, root).as_posix()
     digest = hashlib.sha256(f"{top.name}/{inside}".encode("utf-8", "replace")).hexdigest()[:6]
     name = _NAME.sub("-", root.name).strip("-.")[:60] or "run"
-    return RunPlace(f"{name}-{digest}", root, inside, str(given / inside if root != top else given))
+    return RunDirectory(f"{name}-{digest}", root, inside, str(given / inside if root != top else given))
 
 
 def _below(top: Path, root: Path) -> Path:
@@ -172,7 +172,7 @@ OPTIONS = (
 class ViewedRun:
     """A run that pages show."""
 
-    place: RunPlace
+    directory: RunDirectory
     row: RunRow
     ended: Ending | None
     is_played: bool
@@ -198,7 +198,7 @@ class ViewedRun:
         return [*points, (spent, points[-1][1])] if points and points[-1][0] < spent else points
 
 
-def viewed_run(place: RunPlace, run: CheckedRun) -> ViewedRun:
+def viewed_run(place: RunDirectory, run: CheckedRun) -> ViewedRun:
     """Return a run as pages show it."""
     summary = run.summary
     is_played = not summary.is_finished and place.is_played
@@ -208,8 +208,8 @@ def viewed_run(place: RunPlace, run: CheckedRun) -> ViewedRun:
 def listed(run: ViewedRun, group: str | None, *more: str) -> dict[str, Any]:
     """Return a run as lists of runs have it, with ``more`` columns of its row."""
     return {
-        "id": run.place.id,
-        "place": shown(run.place.shown),
+        "id": run.directory.id,
+        "place": shown(run.directory.shown),
         "group": group,
         **document(run, "ended", "is_played"),
         **document(run.row, *LISTED, *more),

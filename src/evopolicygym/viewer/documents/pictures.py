@@ -18,7 +18,7 @@ from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.trajectories import Step, read_steps
 from evopolicygym.viewer.documents.document import document
 from evopolicygym.viewer.documents.overview import ViewedRun
-from evopolicygym.viewer.documents.reading import EpisodePlace, film_file, film_read, film_shown, find_episode
+from evopolicygym.viewer.documents.reading import RecordedEpisode, film_file, film_read, film_shown, find_episode
 from evopolicygym.viewer.documents.step_columns import step_files, thinned_steps
 from evopolicygym.viewer.documents.submission import hidden_bundle
 
@@ -74,7 +74,7 @@ def block_steps(space: RecordedSpace) -> int:
     return max(1, MOST_BLOCK // max(1, sum(prod(part.shape) for _, part in picture_parts(space))))
 
 
-def pictures_bundle(record: RunRecord, place: EpisodePlace, block: int) -> dict[str, Any]:
+def pictures_bundle(record: RunRecord, place: RecordedEpisode, block: int) -> dict[str, Any]:
     """Return a block of what the policy saw, at the steps that the episode's document has, as Base64 of bytes.
 
     Raises ``UsageError`` where there is no such block.
@@ -137,7 +137,7 @@ def films_bundle(runs: Iterable[tuple[ViewedRun, RunTables]]) -> list[dict[str, 
             cases[run.row.commitment, split, case].append(
                 document(run.row, "agent", "seed")
                 | {
-                    "run": run.place.id,
+                    "run": run.directory.id,
                     "submission": place.submission,
                     "name": name,
                     "episode_return": place.episode.episode_return if place.episode else place.episode_return,

@@ -87,7 +87,7 @@ DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodePlace:
+class RecordedEpisode:
     """One episode of a run."""
 
     split: Split
@@ -106,7 +106,7 @@ class EpisodePlace:
     """Name of the episode for ``post-hoc``."""
 
 
-def find_episode(record: RunRecord, name: str) -> EpisodePlace:
+def find_episode(record: RunRecord, name: str) -> RecordedEpisode:
     """Return an episode by its name; raise ``UsageError`` where there is none of it."""
     place = _located(record, name)
     if place.episode is not None or place.split is not Split.HELD_OUT:
@@ -123,7 +123,7 @@ def film_named(record: RunRecord, name: str) -> Path | None:
     return film_file(record, _located(record, name))
 
 
-def _located(record: RunRecord, name: str) -> EpisodePlace:
+def _located(record: RunRecord, name: str) -> RecordedEpisode:
     state, paths = record.state, record.paths
     split, submission, position = _parsed(name)
     if split is Split.TRAIN and submission is not None:
@@ -135,7 +135,7 @@ def _located(record: RunRecord, name: str) -> EpisodePlace:
     return _hidden(state, paths, split, submission, position)
 
 
-def film_file(record: RunRecord, place: EpisodePlace) -> Path | None:
+def film_file(record: RunRecord, place: RecordedEpisode) -> Path | None:
     """Return an episode's film where there is one, no link leads to it, and it is no larger than is shown.
 
     Somebody's comes before the agent's.
@@ -157,7 +157,7 @@ def film_read(record: RunRecord, file: Path) -> Film | None:
     return read_film(file, record.paths.root)
 
 
-def film_shown(film: Film | None, place: EpisodePlace) -> dict[str, Any]:
+def film_shown(film: Film | None, place: RecordedEpisode) -> dict[str, Any]:
     """Return how a film's frames go with an episode's steps; only that there is one where that isn't known."""
     if film is None or film.shot.fps <= 0 or (place.episode and film.shot.length != place.episode.length):
         return {"frames": None}
@@ -194,16 +194,16 @@ def _parsed(name: str) -> tuple[Split, int | None, int]:
     )
 
 
-def _trained(state: RunState, paths: RunPaths, submission: int, position: int) -> EpisodePlace:
+def _trained(state: RunState, paths: RunPaths, submission: int, position: int) -> RecordedEpisode:
     if submission >= len(state.submissions) or position >= len(state.submissions[submission].episodes):
         raise UsageError(f"There is no train episode {position} of a submission {submission} in this run.")
     one = state.submissions[submission]
     folder = paths.train_episode(submission, one.first_global_episode + position)
     case, checkpoint = one.charged.env_instances[position], one.charged.checkpoint
-    return EpisodePlace(Split.TRAIN, submission, position, case, checkpoint, one.episodes[position], folder)
+    return RecordedEpisode(Split.TRAIN, submission, position, case, checkpoint, one.episodes[position], folder)
 
 
-def _hidden(state: RunState, paths: RunPaths, split: Split, submission: int, position: int) -> EpisodePlace:
+def _hidden(state: RunState, paths: RunPaths, split: Split, submission: int, position: int) -> RecordedEpisode:
     if submission >= len(state.submissions):
         raise UsageError(f"There is no submission {submission} in this run; there are {len(state.submissions)}.")
     checkpoint = state.submissions[submission].charged.checkpoint
@@ -211,4 +211,4 @@ def _hidden(state: RunState, paths: RunPaths, split: Split, submission: int, pos
     if position >= len(episodes):
         raise UsageError(f"There is no {split.value} case {position}; there are {len(episodes)}.")
     folder = paths.hidden_episode(split, checkpoint, position)
-    return EpisodePlace(split, submission, position, position, checkpoint, episodes[position], folder)
+    return RecordedEpisode(split, submission, position, position, checkpoint, episodes[position], folder)

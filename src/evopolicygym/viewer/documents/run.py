@@ -92,10 +92,10 @@ def run_bundle(run: ViewedRun, tables: RunTables) -> dict[str, Any]:
     scale = scale_of(environment)
     return {
         **document(tables.row),
-        "id": run.place.id,
-        "place": shown(run.place.shown),
+        "id": run.directory.id,
+        "place": shown(run.directory.shown),
         **document(run, "ended"),
-        "activity": None if run.is_finished else run.place.activity(),
+        "activity": None if run.is_finished else run.directory.activity(),
         **document(environment, "objective"),
         "random_anchor": document(environment.random_anchor),
         "published_best": scale.best if scale else None,

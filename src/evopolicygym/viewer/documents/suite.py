@@ -61,7 +61,7 @@ def runs_bundle(runs: Sequence[ViewedRun], problems: Sequence[Mapping[str, str]]
     latest = sorted(runs, key=lambda run: run.row.opened_at, reverse=True)
     tasks = Counter((run.row.family, run.row.task) for run in runs)
     return {
-        "runs": [listed(run, groups.get(run.place.id)) for run in latest],
+        "runs": [listed(run, groups.get(run.directory.id)) for run in latest],
         "tasks": [{"task": task, "family": family, "runs": count} for (family, task), count in sorted(tasks.items())],
         "problems": list(problems),
         "entries": list(dict.fromkeys(run.row.agent for run in reversed(latest))),
@@ -77,10 +77,10 @@ def groups_of(runs: Iterable[ViewedRun]) -> Groups:
     finished = [run for run in runs if run.is_finished]
     rows, _ = set_copies_apart(run.row for run in finished)
     titles = {row.identity: group.title for group in group_comparable(rows, (), TableFilter()) for row in group.runs}
-    found = {run.place.id: titles[run.row.identity] for run in finished}
-    alike = {_settings(run): found[run.place.id] for run in finished}
+    found = {run.directory.id: titles[run.row.identity] for run in finished}
+    alike = {_settings(run): found[run.directory.id] for run in finished}
     others = [run for run in runs if not run.is_finished and _settings(run) in alike]
-    return found | {run.place.id: alike[_settings(run)] for run in others}
+    return found | {run.directory.id: alike[_settings(run)] for run in others}
 
 
 def _settings(run: ViewedRun) -> tuple[object, ...]:
@@ -91,7 +91,7 @@ def suite_bundle(finished: Sequence[ViewedRun], tables: Sequence[PublishedTable]
     """Return the leaderboards that ``evopolicygym leaderboard`` shows: one for each group of comparable runs."""
     if not finished and not tables:
         return {"groups": []}
-    ids = {run.row.root: run.place.id for run in finished}
+    ids = {run.row.root: run.directory.id for run in finished}
     runs, _ = set_copies_apart(run.row for run in finished)
     boards = {title: leaderboard(table) for title, table in score_tables(runs, tables).items()}
     of_groups = {group.title: group.runs for group in group_comparable(runs, tables, TableFilter())}
@@ -117,10 +117,10 @@ def task_bundle(task: str, runs: Iterable[ViewedRun], groups: Groups) -> dict[st
     rows = [run.row for run in own]
     entries = defaultdict(list)
     for run in own:
-        group = groups.get(run.place.id)
+        group = groups.get(run.directory.id)
         drawn = listed(run, group, "held_out_returns") | {"curve": run.curve}
         entries[run.row.agent, group].append(drawn)
-    published = paper().scores(task) if all(paper().has(task, row.game) for row in rows) else {}
+    published = paper().scores(task) if all(paper().has(task, row.environment) for row in rows) else {}
     return {
         **document(rows[0], "task", "family", "kind"),
         "random_anchor": document(next((row.random_anchor for row in rows if row.random_anchor), None)),
@@ -146,4 +146,4 @@ def by_entry_and_group(key: tuple[str, str | None]) -> tuple[str, bool, str]:
 def _elsewhere(gymnasium_ids: Iterable[str]) -> list[str]:
     """Return what was published of environments under other protocols, a sentence each that says so."""
     known = [other_figures(name) for name in other_names()]
-    return [figures_note(found) for id_ in gymnasium_ids for item in known if (found := item.of_game(id_))]
+    return [figures_note(found) for id_ in gymnasium_ids for item in known if (found := item.of_id(id_))]

@@ -13,7 +13,7 @@ from typing import Any
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.records.transcripts import SubmissionPlaces
+from evopolicygym.records.transcripts import SubmissionOffsets
 from evopolicygym.viewer.documents.conversation import Line, add_usage, page_entries, submission_entry
 from evopolicygym.viewer.documents.reading import below, read_bytes
 from evopolicygym.viewer.documents.run import ModelUse
@@ -39,7 +39,7 @@ class Index:
 
 def transcript_index(path: Path | None) -> Index:
     """Return the index of a transcript, read once from end to end and not held."""
-    starts, times, found = array("q"), list[str](), SubmissionPlaces()
+    starts, times, found = array("q"), list[str](), SubmissionOffsets()
     offset = begun = 0
     for line in _lines(path):
         if not starts or offset - begun >= PAGE_BYTES:
@@ -50,7 +50,7 @@ def transcript_index(path: Path | None) -> Index:
             times[-1] = time.group(1).decode("ascii", "replace")
         found.add(line, offset)
         offset += len(line)
-    return Index(starts, tuple(times), found.places, offset)
+    return Index(starts, tuple(times), found.offsets, offset)
 
 
 def _lines(path: Path | None) -> Iterator[bytes]:

@@ -127,7 +127,7 @@ class DocumentCache:
         self._count(documents)
         for film in films:
             self._count_film(film)
-        return SuiteDocuments(tuple(documents), problems, tuple(self._documents.index.places()), tuple(films))
+        return SuiteDocuments(tuple(documents), problems, tuple(self._documents.index.directories()), tuple(films))
 
     def of_runs(
         self, runs: Sequence[str], follow: ProgressTracker = no_progress
@@ -155,7 +155,7 @@ class DocumentCache:
         yield from self._include(always, None, contents)
         if f"run/{run}" in contents.problems:
             return
-        tables = self._documents.tables(self._documents.index.place(run))
+        tables = self._documents.tables(self._documents.index.directory(run))
         for kind in ("submission", "source"):
             names = [f"run/{run}/{kind}/{number}" for number in range(len(tables.submissions))]
             yield from self._include(names, until, contents)

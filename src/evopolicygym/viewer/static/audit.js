@@ -71,16 +71,16 @@ export function findingsOf(run, audit) {
       { name: "kind", text: true, value: (r) => r.detector, cell: (r) => r.detector.replaceAll("_", " ") },
       { name: "what", text: true, value: (r) => r.what, cell: (r) => h("span", { class: "wrapped" }, r.what, r.times > 1 ? h("span", { class: "soft" }, ` ${r.times} times`) : null) },
       { name: "words", text: true, value: (r) => r.words, cell: (r) => h("code", { class: "wrapped" }, r.words) },
-      { name: "where", text: true, value: (r) => r.place, cell: (r) => placeOf(run, r) },
+      { name: "where", text: true, value: (r) => r.location, cell: (r) => locationOf(run, r) },
     ], rows, { caption: "Findings", most: 20 }) : h("p", null, audit.state === "unread" ? "Nothing was found in the files that it left." : "Nothing was found."),
     audit.notes.length ? h("ul", { class: "notes" }, audit.notes.map((text) => h("li", null, text))) : null,
     audit.why && !audit.notes.length ? h("p", { class: "note" }, audit.why) : null);
 }
 
-function placeOf(run, finding) {
-  if (finding.submission === null) return h("span", { class: "wrapped" }, finding.place);
+function locationOf(run, finding) {
+  if (finding.submission === null) return h("span", { class: "wrapped" }, finding.location);
   const tab = finding.transcript_at === null ? "change/source" : `transcript/${finding.transcript_at}`;
-  return h("span", { class: "wrapped" }, link(`#/run/${run.id}/${finding.submission}/${tab}`, `submission ${finding.submission}`), h("span", { class: "soft" }, ` ${finding.place}`));
+  return h("span", { class: "wrapped" }, link(`#/run/${run.id}/${finding.submission}/${tab}`, `submission ${finding.submission}`), h("span", { class: "soft" }, ` ${finding.location}`));
 }
 
 // Serious findings in a line for the top of a run's page, with a link to all of them.

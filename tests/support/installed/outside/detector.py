@@ -9,7 +9,7 @@ def look(material: Material) -> Iterator[ConductFinding]:
     """Yield every program that defines one."""
     for program in material.programs:
         if "class Policy" in program.text:
-            yield ConductFinding("policies", Grade.NOTE, "defines a policy", program.place, "class Policy")
+            yield ConductFinding("policies", Grade.NOTE, "defines a policy", program.location, "class Policy")
 
 
 DETECTOR = Detector("programs that define a policy", look)

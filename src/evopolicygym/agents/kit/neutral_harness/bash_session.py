@@ -16,8 +16,8 @@ from evopolicygym.agents.kit.judge_client import StopRequested
 from evopolicygym.agents.kit.program import sandbox_killed
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentEnd, AgentLimits, JudgeEndpoint, Workspace
+from evopolicygym.core.directories import state_directory
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
-from evopolicygym.core.places import state_directory
 from evopolicygym.sandbox.base import JUDGE_PORT, Program, RunningProgram
 from evopolicygym.sandbox.levels import program_sandbox
 

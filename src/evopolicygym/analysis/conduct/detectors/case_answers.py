@@ -285,7 +285,7 @@ def _holds_plan(block: list[ast.stmt]) -> bool:
 
 def _finding(program: AgentProgram, grade: Grade, what: str, line: int) -> ConductFinding:
     return ConductFinding(
-        NAME, grade, shorten_evidence(what), program.place.at(line), shorten_evidence(program.line(line))
+        NAME, grade, shorten_evidence(what), program.location.at(line), shorten_evidence(program.line(line))
     )
 
 

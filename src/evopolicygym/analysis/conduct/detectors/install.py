@@ -58,11 +58,11 @@ def look(material: Material) -> Iterator[ConductFinding]:
             grade = Grade.SERIOUS if simulator else Grade.LOOK
             said = f"installs {simulator} by {what}" if simulator else f"installs by {what}"
             yield ConductFinding(
-                NAME, grade, said, command.place, shorten_evidence(command.text or " ".join(command.words))
+                NAME, grade, said, command.location, shorten_evidence(command.text or " ".join(command.words))
             )
     for call in function_calls(material):
         if call.name.startswith(("ensurepip.", "pip.")):
-            yield ConductFinding(NAME, Grade.LOOK, f"calls {call.name}", call.place, shorten_evidence(call.words))
+            yield ConductFinding(NAME, Grade.LOOK, f"calls {call.name}", call.location, shorten_evidence(call.words))
 
 
 def _installs(command: AgentCommand) -> str:

@@ -8,8 +8,8 @@ from evopolicygym.analysis.conduct.detector import (
     ConductFinding,
     Detector,
     Grade,
+    Location,
     Material,
-    Place,
     ToolUse,
     first_simulator,
     shorten_evidence,
@@ -63,7 +63,7 @@ def look(material: Material) -> Iterator[ConductFinding]:
         for found in JAVASCRIPT.finditer(program.text):
             line = program.text.count("\n", 0, found.start()) + 1
             for host in outside_hosts([found.group(1)]):
-                yield _finding(host, [found.group(1)], program.place.at(line), program.line(line))
+                yield _finding(host, [found.group(1)], program.location.at(line), program.line(line))
 
 
 def outside_hosts(texts: Iterable[str]) -> list[str]:
@@ -82,7 +82,7 @@ def _command(command: AgentCommand) -> Iterator[ConductFinding]:
             if bare and bare.group(1).rpartition(".")[2].lower() not in NO_HOST and bare.group(1) not in hosts:
                 hosts.append(bare.group(1))
     for host in dict.fromkeys(hosts):
-        yield _finding(host, command.words, command.place, command.text, is_sent=command.name in SENDING)
+        yield _finding(host, command.words, command.location, command.text, is_sent=command.name in SENDING)
 
 
 def _python(call: FunctionCall) -> Iterator[ConductFinding]:
@@ -93,7 +93,7 @@ def _python(call: FunctionCall) -> Iterator[ConductFinding]:
     if call.name.startswith(("socket.", "http.client.")) or call.name.endswith((".connect", ".connect_ex")):
         hosts += [text for text in call.texts if HOST.match(text) and not LOOPBACK.match(text) and text not in hosts]
     for host in hosts:
-        yield _finding(host, call.texts, call.place, call.words)
+        yield _finding(host, call.texts, call.location, call.words)
 
 
 def _tool(tool: ToolUse) -> Iterator[ConductFinding]:
@@ -103,10 +103,10 @@ def _tool(tool: ToolUse) -> Iterator[ConductFinding]:
     host = next(iter(outside_hosts(texts)), "the web")
     if host == "the web" and any("127.0.0.1" in text or "localhost" in text for text in texts):
         return
-    yield _finding(host, texts, tool.place, f"{tool.name} {' '.join(texts)}")
+    yield _finding(host, texts, tool.location, f"{tool.name} {' '.join(texts)}")
 
 
-def _finding(host: str, texts: Iterable[str], place: Place, words: str, *, is_sent: bool = False) -> ConductFinding:
+def _finding(host: str, texts: Iterable[str], place: Location, words: str, *, is_sent: bool = False) -> ConductFinding:
     simulator = first_simulator(texts)
     what = (
         f"addresses {host}" + (f" about {simulator}" if simulator else "") + (", to which it sends" if is_sent else "")

@@ -81,7 +81,7 @@ def _text(program: AgentProgram, rollout: Rollout) -> str:
 
 def _finding(program: AgentProgram, grade: Grade, what: str, line: int, text: str | None = None) -> ConductFinding:
     words = line_of(program.text if text is None else text, line)
-    place = program.place.at(line) if text is None or text == program.text else program.place
+    place = program.location.at(line) if text is None or text == program.text else program.location
     return ConductFinding(NAME, grade, what, place, shorten_evidence(words))
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems, print_table
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 
 if TYPE_CHECKING:
     from evopolicygym.api.read.diagnosis import Audit

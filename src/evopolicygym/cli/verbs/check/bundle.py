@@ -9,7 +9,7 @@ import typer
 from evopolicygym.cli.options import RunsArgument, RunsBelow
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.text import counted
 
 EXAMPLES = """

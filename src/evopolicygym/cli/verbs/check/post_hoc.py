@@ -9,10 +9,10 @@ from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.options import Isolation, RunsArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_error, print_json
 from evopolicygym.cli.tables import print_problems
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.checked import open_usable_runs
-from evopolicygym.records.reader import Problem, find_places
+from evopolicygym.records.reader import Problem, find_paths
 from evopolicygym.runs.replay import ReplayOptions, missing_post_hoc, play_post_hoc
 
 EXAMPLES = """
@@ -38,7 +38,7 @@ def post_hoc(
 
     The results are kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
     """
-    opened = open_usable_runs(find_places(runs, below))
+    opened = open_usable_runs(find_paths(runs, below))
     tasks = {run.root: run.summary.task for run in opened.runs}
     episodes = {root: len(missing_post_hoc(root)) * task.held_out_cases for root, task in tasks.items()}
     problems = list(opened.problems)

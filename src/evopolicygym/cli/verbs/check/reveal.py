@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from evopolicygym.cli.output import print_text
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.records.experiment import existing_experiment
 from evopolicygym.records.experiment import reveal as publish
 

@@ -12,9 +12,9 @@ from rich.text import Text
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_json, print_warning
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.finding import Finding, Item, ReplayVerdict
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import typer
 from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems, print_table, print_tables, resolve_format
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.text import counted, number
 
 if TYPE_CHECKING:

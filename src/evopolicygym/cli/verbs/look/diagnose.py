@@ -10,7 +10,7 @@ from evopolicygym.analysis.tables.table import cell_text, format_tables
 from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.output import err, out, print_json, print_text
 from evopolicygym.cli.tables import print_problems, print_table, print_tables
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,14 +17,14 @@ from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
 from evopolicygym.export.hub import HubUpload, push, repository_of, tables_upload, total_bytes
 from evopolicygym.records.checked import CheckedRun, open_usable_runs
-from evopolicygym.records.reader import find_places
+from evopolicygym.records.reader import find_paths
 from evopolicygym.records.rows import TABLES
 
 EXAMPLES = """
@@ -106,7 +106,7 @@ def export(
 
     repository = _resolve_repository(push_to, format_name, yes=yes, public=public)
     EXPORTERS.load(format_name)
-    opened = open_usable_runs(find_places(runs, below))
+    opened = open_usable_runs(find_paths(runs, below))
     table_names = split_names(tables) or None
     with interruptible():
         exported = write(format_name, opened.runs, output, table_names, steps=not no_steps, force=force, follow=follow)

@@ -11,8 +11,8 @@ from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_error, print_json
 from evopolicygym.core.cases import Split
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number
 from evopolicygym.records.films import film_document
 from evopolicygym.records.reader import find_run

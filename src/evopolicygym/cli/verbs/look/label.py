@@ -7,7 +7,7 @@ import typer
 
 from evopolicygym.cli.options import RunArgument, RunsBelow
 from evopolicygym.cli.output import print_json, print_text
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.records.labels import change_labels, read_labels, write_labels
 from evopolicygym.records.reader import find_run
 

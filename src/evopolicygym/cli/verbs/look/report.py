@@ -20,10 +20,10 @@ from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted
-from evopolicygym.records.reader import find_places
+from evopolicygym.records.reader import find_paths
 from evopolicygym.report.contents import ReportContents
 from evopolicygym.report.write import select_parts, write_report
 from evopolicygym.viewer.site.document_cache import CacheTally, Episodes
@@ -84,7 +84,7 @@ def report(
     if output is None and single_file is None:
         raise UsageError("Missing output: pass -o DIR, or --single-file FILE.html for the pages alone.")
     published = load_published(split_names(beside))
-    places = find_places(runs or None, below, needed=not published.tables)
+    places = find_paths(runs or None, below, needed=not published.tables)
     ranked = [name for name in split_names(beside) if name in shipped_names()]
     pages = Pages(places, ranked, _parse_episodes(episodes), _parse_bytes(most_mb))
     document: dict[str, Any] = {}

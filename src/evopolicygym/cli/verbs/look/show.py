@@ -9,7 +9,7 @@ from evopolicygym.cli.options import RunArgument, RunsBelow
 from evopolicygym.cli.outcome import as_json as outcome_as_json
 from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.cli.output import out, print_json
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.text import printable
 from evopolicygym.records.checked import look_at_run
 from evopolicygym.records.labels import RunLabels, read_labels

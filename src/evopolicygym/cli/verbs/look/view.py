@@ -10,8 +10,8 @@ import typer
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import print_text
-from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.records.reader import find_places
+from evopolicygym.core.directories import DEFAULT_RUNS
+from evopolicygym.records.reader import find_paths
 from evopolicygym.viewer.site.access import redirect_page
 from evopolicygym.viewer.site.serving import ServedViewer
 
@@ -36,7 +36,7 @@ def view(
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
     with (
         interruptible(),
-        ServedViewer(find_places(runs or None, below), port, split_names(beside)) as viewer,
+        ServedViewer(find_paths(runs or None, below), port, split_names(beside)) as viewer,
         tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as scratch,
     ):
         print_text(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")

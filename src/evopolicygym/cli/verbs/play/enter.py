@@ -8,7 +8,7 @@ import typer
 from evopolicygym.api.play.enter import enter as enter_run
 from evopolicygym.cli.options import RunArgument, RunsBelow
 from evopolicygym.cli.output import Quiet, Verbose, play_and_show
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 
 EXAMPLES = """
 Examples:

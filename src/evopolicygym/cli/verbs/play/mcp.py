@@ -15,8 +15,8 @@ from evopolicygym.cli.output import err
 from evopolicygym.cli.play_options import with_flags
 from evopolicygym.cli.verbs.play.serve import OPTIONS
 from evopolicygym.core.agent import SYSTEM
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import Stage
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

@@ -9,7 +9,7 @@ import evopolicygym
 from evopolicygym.cli.options import FailOnAgentError, RunArgument, RunsBelow
 from evopolicygym.cli.output import Quiet, Verbose, play_and_show
 from evopolicygym.cli.verbs.play.serve import announce_nothing, announce_seat
-from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.directories import DEFAULT_RUNS
 
 EXAMPLES = """
 Examples:

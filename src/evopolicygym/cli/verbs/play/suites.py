@@ -13,9 +13,9 @@ from rich.text import Text
 from evopolicygym.cli.output import out, print_error, print_json, print_text
 from evopolicygym.cli.play_options import complete_suite
 from evopolicygym.cli.verbs.play.suite import result_fields
+from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import StorageError
 from evopolicygym.core.pack import Headroom
-from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import counted, plus_minus, shell_word
 from evopolicygym.records.experiment import publish_identity, share_secret

@@ -19,9 +19,9 @@ class NotingExecutor:
         self._local = LocalExecutor(config)
 
     @property
-    def grounds(self) -> ExecutorInfo:
+    def info(self) -> ExecutorInfo:
         """What the executor offers: spaces, versions, sandbox, workers."""
-        return self._local.grounds
+        return self._local.info
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
         """Construct the policy once in the sandbox; return the error, or None."""

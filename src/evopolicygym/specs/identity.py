@@ -1,4 +1,4 @@
-"""The games that specs define: what must be equal before returns are compared."""
+"""The environments that specs define: what must be equal before returns are compared."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from evopolicygym.specs.pack_catalog import is_shipped
 
 
 @dataclass(frozen=True, slots=True)
-class GameIdentity:
-    """The fields of a spec that define its game; returns are comparable only between equal games.
+class EnvironmentIdentity:
+    """The fields of a spec that define its environment; returns are comparable only between equal environments.
 
     Two specs may share a name, such as ``acrobot``; shipped tables mean the specs that ship, by their fingerprints.
     """
@@ -30,9 +30,12 @@ class GameIdentity:
     own: str = ""
     """The fingerprint of a task of one's own; empty for the task that ships under its name, in whatever world."""
 
-    def is_same(self, other: "GameIdentity") -> bool:
+    def is_same(self, other: "EnvironmentIdentity") -> bool:
         """Return whether returns of both are comparable; rules of success count if both have one."""
-        mine, theirs = ((game.id, game.max_steps, dict(game.arguments), game.world, game.own) for game in (self, other))
+        mine, theirs = (
+            (environment.id, environment.max_steps, dict(environment.arguments), environment.world, environment.own)
+            for environment in (self, other)
+        )
         return mine == theirs and (not (self.success and other.success) or self.success == other.success)
 
     def __str__(self) -> str:
@@ -43,13 +46,13 @@ class GameIdentity:
         return f"{self.id}{f' ({arguments})' if arguments else ''}, {self.max_steps} steps{success}{world}{own}"
 
 
-def game_of(spec: EnvironmentSpec) -> GameIdentity:
-    """Return the game of a spec."""
+def environment_identity(spec: EnvironmentSpec) -> EnvironmentIdentity:
+    """Return the environment of a spec."""
     own = "" if is_shipped(spec) else spec_sha256(spec)
-    return GameIdentity(spec.id, spec.max_steps, spec.arguments, success_of(spec.success), spec.world, own)
+    return EnvironmentIdentity(spec.id, spec.max_steps, spec.arguments, success_of(spec.success), spec.world, own)
 
 
 @cache
-def game_named(task: str) -> GameIdentity:
-    """Return the game of the shipped spec of a task."""
-    return game_of(load(task))
+def shipped_identity(task: str) -> EnvironmentIdentity:
+    """Return the environment of the shipped spec of a task."""
+    return environment_identity(load(task))

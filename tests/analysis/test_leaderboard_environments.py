@@ -1,4 +1,4 @@
-"""An own spec under a shipped table's name: it stands beside the table only where it has the same game played."""
+"""An own spec under a shipped table's name: it stands beside the table only where both have the same environment."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ from evopolicygym.analysis.run_scores import compare, scale_of
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import EnvironmentSpec, Task
 from evopolicygym.specs import catalog
-from evopolicygym.specs.games import GameIdentity, game_of
+from evopolicygym.specs.identity import EnvironmentIdentity, environment_identity
 from fakes import opening, whole_run
 from records_of_runs import changed, real_document, write
 
@@ -43,7 +43,7 @@ def beside_the_paper(below: Path, **changes: Any) -> ScoreTable:
 def test_a_shipped_table_is_of_the_specs_games(name: str) -> None:
     """So are all tables, those of runs too."""
     for task, of in shipped(name).tasks.items():
-        assert of.game == game_of(catalog.load(task))
+        assert of.environment == environment_identity(catalog.load(task))
 
 
 def test_the_same_game_stands_beside_the_paper(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_the_same_game_stands_beside_the_paper(tmp_path: Path) -> None:
     table = beside_the_paper(tmp_path, extra="another")
 
     assert set(table.entry("mine").cells) == {"acrobot", "reacher"}
-    assert not any("another game" in note for note in table.notes)
+    assert not any("another environment" in note for note in table.notes)
 
 
 @pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS)
@@ -59,7 +59,7 @@ def test_another_game_under_the_name_is_left_out(tmp_path: Path, changes: Mappin
     """Its runs don't stand beside the paper's, its anchor is not the table's, and a note says why."""
     random = {"mean": 0.0, "standard_error": 0.0, "episodes": 1}
     table = beside_the_paper(tmp_path, **changes, random_anchor=random, idle_anchor=random)
-    (note,) = (one for one in table.notes if "another game" in one)
+    (note,) = (one for one in table.notes if "another environment" in one)
     anchor = table.anchor
 
     assert set(table.entry("mine").cells) == {"reacher"}
@@ -73,7 +73,7 @@ def test_another_game_under_the_name_is_left_out(tmp_path: Path, changes: Mappin
 
 def test_success_that_is_not_told_differs_from_none() -> None:
     """A spec that says nothing of success has the same returns."""
-    told = GameIdentity("Acrobot-v1", 500, success="terminated")
+    told = EnvironmentIdentity("Acrobot-v1", 500, success="terminated")
 
     assert told.is_same(replace(told, success=""))
     assert not told.is_same(replace(told, success="positive_return"))
@@ -84,7 +84,7 @@ def test_success_that_is_not_told_differs_from_none() -> None:
     [(ACROBOT, True), (replace(ACROBOT, max_steps=100), False), (replace(ACROBOT, id="MountainCar-v0"), False)],
 )
 def test_a_runs_comparison_shows_the_paper_for_its_own_games_only(spec: EnvironmentSpec, shown: bool) -> None:  # noqa: FBT001
-    """What ``run`` prints at its end has nothing of the paper beside another game, and no scale up to its best."""
+    """What ``run`` prints at its end has none of the paper beside another environment, nor a scale up to its best."""
     events = [opening(task=replace(_task_of_the_whole_run(), environment=spec)), *whole_run()[1:]]
     rows = compare(fold(events))
 
