@@ -57,8 +57,8 @@ from evopolicygym.specs import catalog
 name, steps, episodes, checkpoint, root = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *map(Path, sys.argv[4:])
 spec = replace(catalog.load(name), max_steps=steps)
 with LocalExecutor(ExecutorConfig(spec, Limits(), "bubblewrap", root / "scratch", root / "log", 1)) as executor:
-    found = executor.info
-    context = PolicyContext(name, 0, 1, 0, steps, found.observation_schema, found.action_schema)
+    info = executor.info if hasattr(executor, "info") else executor.grounds  # as earlier trees name it
+    context = PolicyContext(name, 0, 1, 0, steps, info.observation_schema, info.action_schema)
     jobs = [EpisodeJob(n, n, n, root / "episodes" / str(n)) for n in range(episodes)]
     for _ in executor.play(checkpoint, context, jobs, print):
         pass

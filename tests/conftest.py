@@ -81,7 +81,7 @@ def _data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the index of measurements kept below the test's own directory."""
-    monkeypatch.setattr(places, "cache_directory", lambda: tmp_path / "cache")
+    monkeypatch.setattr(directories, "cache_directory", lambda: tmp_path / "cache")
 
 
 @pytest.fixture(autouse=True, scope="module")

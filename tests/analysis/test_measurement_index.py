@@ -208,7 +208,7 @@ def _no_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> Path:
         raise UsageError("no home")
 
-    monkeypatch.setattr(places, "cache_directory", fail)
+    monkeypatch.setattr(directories, "cache_directory", fail)
 
 
 def _file_in_place(_: pytest.MonkeyPatch) -> None:
