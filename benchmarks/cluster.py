@@ -1,10 +1,10 @@
-"""Seconds of a run on this machine and on a Ray cluster of this machine: what a cluster adds to a run and to an episode.
+"""Seconds of a run here and on a Ray cluster of this machine: what a cluster adds to a run and to an episode.
 
     python benchmarks/cluster.py [--repeats 3]
 
 Both sides are ``evopolicygym run TASK --agent random`` with as many workers as processors, by the clock, in turn. Runs
-of two sizes tell the start of a run from its episodes. A cluster of one machine has no network and adds no processor, so
-what it takes longer is all cost; a cluster pays where an episode takes much longer than what is added to it.
+of two sizes tell the start of a run from its episodes. A cluster of one machine has no network and adds no processor,
+so what it takes longer is all cost; a cluster pays where an episode takes much longer than what is added to it.
 """
 
 import argparse
@@ -36,7 +36,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
-    print("| | a short run here, s | on the cluster, s | an episode here, ms | on the cluster, ms |\n|---|---|---|---|---|")
+    print(
+        "| | a short run here, s | on the cluster, s | an episode here, ms | on the cluster, ms |\n|---|---|---|---|---|"
+    )
     for task in TASKS:
         sides = {executor: ([], []) for executor in ("local", "ray")}
         for _ in range(repeats):
@@ -44,9 +46,7 @@ def main() -> None:
                 few.append(seconds(task, executor, FEW))
                 many.append(seconds(task, executor, MANY))
         starts = [f"{median(few):.1f}" for few, _ in sides.values()]
-        each = [
-            f"{1000 * (median(many) - median(few)) / (2 * (MANY - FEW)):.1f}" for few, many in sides.values()
-        ]
+        each = [f"{1000 * (median(many) - median(few)) / (2 * (MANY - FEW)):.1f}" for few, many in sides.values()]
         print(f"| {task} | {' | '.join(starts)} | {' | '.join(each)} |", flush=True)
 
 

@@ -147,8 +147,8 @@ def __getattr__(name: str) -> object:
     if name == "errors":
         return import_module(f"{__name__}.errors")
     if name in _MODULES:
-        globals()[name] = found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-        return found
+        globals()[name] = value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -172,16 +172,16 @@ class _AfterGymnasium:
         if name != _REGISTRY:
             return None
         sys.meta_path.remove(self)
-        found: ModuleSpec | None = import_module("importlib.util").find_spec(name)
-        if found and found.loader:
-            execute = found.loader.exec_module
+        spec: ModuleSpec | None = import_module("importlib.util").find_spec(name)
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
 
             def execute_and_register(module: "ModuleType") -> None:
                 execute(module)
                 _register_ids()
 
-            found.loader.exec_module = execute_and_register  # type: ignore[method-assign] # of this loader alone
-        return found
+            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign] # of this loader alone
+        return spec
 
 
 if _REGISTRY in sys.modules:

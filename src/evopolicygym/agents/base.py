@@ -223,11 +223,11 @@ def _describe_outside(point: EntryPoint) -> AgentListing:
 
 def _summary_in_source(module: str) -> str:
     """Return the text of a module's ``ABOUT = About("…")`` without running any code; empty if there is none."""
-    places = None
+    search_path = None
     spec = None
     for name in module.split("."):
-        spec = PathFinder.find_spec(name, places)
-        places = spec.submodule_search_locations if spec else ()
+        spec = PathFinder.find_spec(name, search_path)
+        search_path = spec.submodule_search_locations if spec else ()
     try:
         tree = ast.parse(Path(spec.origin).read_bytes() if spec and spec.origin else b"")
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):

@@ -201,8 +201,8 @@ class PlayedRuns:
 
     def _expected_tokens(self, planned: PlannedUse) -> TokenCounts | None:
         """Return the mean tokens by kind of the runs that an estimate of money stands on; None without any."""
-        _, _, found = self._sources(planned, lambda run: _scaled_tokens(planned, run))
-        counts = [counts for _, counts in found]
+        _, _, amounts = self._sources(planned, lambda run: _scaled_tokens(planned, run))
+        counts = [counts for _, counts in amounts]
         if not counts:
             return None
         return TokenCounts(
@@ -228,12 +228,12 @@ class PlayedRuns:
         self, planned: PlannedUse, amount: Callable[[RunRow], float | None], elsewhere: float = 0.0
     ) -> UseRange | None:
         """Return the range of an amount; None where no run tells it. ``elsewhere`` is the spread of other machines."""
-        basis, is_own, found = self._sources(planned, amount)
-        if not found:
+        basis, is_own, amounts = self._sources(planned, amount)
+        if not amounts:
             return None
-        known = _range_of([value for _, value in found], planned, basis, 0.0 if is_own else elsewhere)
+        known = _range_of([value for _, value in amounts], planned, basis, 0.0 if is_own else elsewhere)
         source = basis.value if is_own else f"{basis.value} (shipped runs)"
-        bound = elsewhere == 0 and any(run.cost_is_lower_bound for run, _ in found)
+        bound = elsewhere == 0 and any(run.cost_is_lower_bound for run, _ in amounts)
         return replace(known, basis=source, is_lower_bound=bound)
 
     def _sources(
@@ -243,8 +243,8 @@ class PlayedRuns:
         for basis in (Basis.SAME, Basis.TASK, Basis.AGENT):
             for runs in (self.own, self.shipped):
                 amounts = [(run, amount(run)) for run in runs if _counts(run, planned, basis)]
-                if found := [(run, value) for run, value in amounts if value is not None]:
-                    return basis, runs is self.own, found
+                if known := [(run, value) for run, value in amounts if value is not None]:
+                    return basis, runs is self.own, known
         return Basis.EPISODES, False, ()
 
     def _range_of_episodes(self, planned: PlannedUse, episodes: float) -> UseRange | None:

@@ -60,8 +60,8 @@ class Findings:
         """The aggregates over tasks and runs; without entries if there is no table."""
         if self.table is None:
             return Aggregates((), {})
-        found = aggregates(self.table)
-        return replace(found, notes=(*self.table.notes, *found.notes))
+        result = aggregates(self.table)
+        return replace(result, notes=(*self.table.notes, *result.notes))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -83,11 +83,11 @@ class Findings:
 
     def by_task_and_entry(self, diagnostic: str) -> Mapping[str, Mapping[str, Sequence[Any]]]:
         """Return the measurements of a diagnostic by task and entry, in the order of both."""
-        found: dict[tuple[str, str], list[Any]] = defaultdict(list)
+        cells: dict[tuple[str, str], list[Any]] = defaultdict(list)
         for run, measured in self.measured(diagnostic):
-            found[run.result.task, run.result.agent].append(measured)
+            cells[run.result.task, run.result.agent].append(measured)
         tasks = {
-            task: {label: found[task, label] for label in self.labels if (task, label) in found} for task in self.tasks
+            task: {label: cells[task, label] for label in self.labels if (task, label) in cells} for task in self.tasks
         }
         return {task: entries for task, entries in tasks.items() if entries}
 

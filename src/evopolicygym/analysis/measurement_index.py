@@ -84,10 +84,10 @@ class MeasurementIndex:
         if row is None or row[0] != key or not isinstance(row[2], bytes) or row[1] != _digest(root, key, row[2]):
             return None
         try:
-            found = _Unpickler(BytesIO(row[2])).load()
+            measurements = _Unpickler(BytesIO(row[2])).load()
         except Exception:  # noqa: BLE001 - whatever is in the index, the run can be measured
             return None
-        return found if isinstance(found, RunMeasurements) else None
+        return measurements if isinstance(measurements, RunMeasurements) else None
 
     def write(self, root: Path, key: bytes | None, measurements: RunMeasurements) -> None:
         """Keep what was measured of a run whose files had this key before they were read."""
@@ -196,7 +196,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 - a class
         if module.startswith(_OWN):
-            found = getattr(import_module(module), name, None)
-            if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)):
-                return found
+            value = getattr(import_module(module), name, None)
+            if isinstance(value, type) and (is_dataclass(value) or issubclass(value, Enum)):
+                return value
         raise pickle.UnpicklingError(f"{module}.{name} has no place in an index.")

@@ -61,10 +61,10 @@ def early_notes(runs: Iterable[RunRow]) -> list[str]:
     by_entry: dict[str, list[RunRow]] = {}
     for run in runs:
         by_entry.setdefault(run.agent, []).append(run)
-    found = {entry: counts for entry, played in by_entry.items() if (counts := count_early(played))}
-    if not found:
+    early = {entry: counts for entry, played in by_entry.items() if (counts := count_early(played))}
+    if not early:
         return []
-    texts = (f"{entry} ({', '.join(f'{n} by {why}' for why, n in counts.items())})" for entry, counts in found.items())
+    texts = (f"{entry} ({', '.join(f'{n} by {why}' for why, n in counts.items())})" for entry, counts in early.items())
     return [f"Runs that ended with episodes unspent: {'; '.join(texts)}."]
 
 
@@ -97,29 +97,29 @@ def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress, *
     ``UsageError`` if a place has neither runs nor problems; with ``needed`` also ``RecordError`` if none can be used.
     """
     opened = open_runs(paths, follow)
-    found, problems = list[RunRow](), list(opened.problems)
+    results, problems = list[RunRow](), list(opened.problems)
     for run in opened.runs:
         try:
-            found.append(result_of(run))
+            results.append(result_of(run))
         except RecordError as error:
             problems.append(Problem(run.root, printable(str(error))))
     if not opened.runs and not problems and opened.places:
         raise UsageError(f"There are no runs below {opened.places[0]}; a run's directory holds a journal.jsonl.")
-    if not found and any(not problem.reason.startswith(UNFINISHED) for problem in problems) and needed:
+    if not results and any(not problem.reason.startswith(UNFINISHED) for problem in problems) and needed:
         raise unusable(problems)
-    originals, copies = set_copies_apart(found)
+    originals, copies = set_copies_apart(results)
     problems = sorted([*problems, *copies], key=lambda problem: problem.root)
     return Results(originals, tuple(problems), opened.places, opened.bundles)
 
 
 def set_copies_apart(results: Iterable[RunRow]) -> tuple[tuple[RunRow, ...], list[Problem]]:
     """Return results, each run's once, and its copies as problems."""
-    found: dict[tuple[object, ...], list[RunRow]] = {}
+    by_identity: dict[tuple[object, ...], list[RunRow]] = {}
     for result in results:
-        found.setdefault(result.identity, []).append(result)
+        by_identity.setdefault(result.identity, []).append(result)
     problems = list[Problem]()
-    originals = tuple(_original(copies) for copies in found.values())
-    for original, copies in zip(originals, found.values(), strict=True):
+    originals = tuple(_original(copies) for copies in by_identity.values())
+    for original, copies in zip(originals, by_identity.values(), strict=True):
         what = f"is a copy of {printable(str(original.root))}: both are the run {original.run_id}, which counts once."
         problems += [Problem(run.root, what) for run in copies if run is not original]
     return originals, problems

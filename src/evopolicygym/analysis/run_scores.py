@@ -90,14 +90,14 @@ def submission_history(state: RunState) -> tuple[SubmissionProgress, ...]:
     """Return the state of a run after each of its submissions."""
     validations = [validation_of(state, submission) for submission in state.submissions]
     bests = best_so_far(validation.mean if validation else None for validation in validations)
-    found: list[SubmissionProgress] = []
+    history: list[SubmissionProgress] = []
     for submission, validation, best in zip(state.submissions, validations, bests, strict=True):
-        is_new: bool | None = best != (found[-1].best if found else None)
+        is_new: bool | None = best != (history[-1].best if history else None)
         if validation is None and submission.status in {SubmissionStatus.OK, SubmissionStatus.INTERRUPTED}:
             is_new = None
         spent = submission.first_global_episode + len(submission.episodes)
-        found.append(SubmissionProgress(submission, spent, validation, best, is_new))
-    return tuple(found)
+        history.append(SubmissionProgress(submission, spent, validation, best, is_new))
+    return tuple(history)
 
 
 def validation_of(state: RunState, submission: SubmissionState) -> Estimate | None:

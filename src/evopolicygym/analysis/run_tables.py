@@ -158,10 +158,10 @@ def data_frame(table: str, runs: Iterable[RunTables]) -> "pd.DataFrame":
 
 def each_run(runs: Iterable[CheckedRun]) -> Iterator[RunTables]:
     """Yield the tables of runs, read lazily; raise ``UsageError`` for two runs with the same id."""
-    seen: dict[str, Path] = {}
+    roots_by_id: dict[str, Path] = {}
     for run in runs:
         tables = tables_of(run)
-        other = seen.setdefault(tables.row.run_id, run.root)
+        other = roots_by_id.setdefault(tables.row.run_id, run.root)
         if other is not run.root:
             raise UsageError(
                 f"{other} and {run.root} are runs with the same id, {tables.row.run_id!r}. Pass only one of them."

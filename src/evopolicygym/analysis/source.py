@@ -100,7 +100,7 @@ def _imports(nodes: Iterable[ast.AST]) -> Iterable[str]:
 
 def literals_among(nodes: list[ast.AST]) -> set[int]:
     """Return the identities of all nodes that are literals; ``nodes`` has parents before their children."""
-    found: set[int] = set()
+    literals: set[int] = set()
     for node in reversed(nodes):
         match node:
             case ast.Constant():
@@ -108,14 +108,14 @@ def literals_among(nodes: list[ast.AST]) -> set[int]:
             case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant(value=int() | float() | complex())):
                 literal = True
             case ast.List(elts=parts, ctx=ast.Load()) | ast.Tuple(elts=parts, ctx=ast.Load()) | ast.Set(elts=parts):
-                literal = all(id(part) in found for part in parts)
+                literal = all(id(part) in literals for part in parts)
             case ast.Dict(keys=keys, values=values):
-                literal = all(id(part) in found for part in (*keys, *values))
+                literal = all(id(part) in literals for part in (*keys, *values))
             case _:
                 literal = False
         if literal:
-            found.add(id(node))
-    return found
+            literals.add(id(node))
+    return literals
 
 
 def _fingerprints(tree: ast.AST, literals: set[int]) -> tuple[str, str]:

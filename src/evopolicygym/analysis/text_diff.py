@@ -90,7 +90,7 @@ def _shared(before: Sequence[int], after: Sequence[int], budget: DiffBudget) -> 
 
 def _path(ends: Sequence[dict[int, int]], diagonal: int, i: int) -> list[tuple[int, int]]:
     """Return the shared lines on the way to a diagonal's end, from where each number of differences had led."""
-    found: list[tuple[int, int]] = []
+    shared: list[tuple[int, int]] = []
     for differences in range(len(ends), 0, -1):
         before = ends[differences - 1]
         down = diagonal == -differences or (
@@ -98,10 +98,10 @@ def _path(ends: Sequence[dict[int, int]], diagonal: int, i: int) -> list[tuple[i
         )
         came_from = diagonal + 1 if down else diagonal - 1
         start = before[came_from] + (0 if down else 1)
-        found += ((at, at - diagonal) for at in range(i - 1, start - 1, -1))
+        shared += ((at, at - diagonal) for at in range(i - 1, start - 1, -1))
         diagonal, i = came_from, before[came_from]
-    found += ((at, at) for at in range(i - 1, -1, -1))
-    return found[::-1]
+    shared += ((at, at) for at in range(i - 1, -1, -1))
+    return shared[::-1]
 
 
 def text_of(content: bytes) -> str | None:

@@ -202,8 +202,8 @@ def _hidden(trial: AgentTrial) -> Finding:
         level = Isolation.parse(isolation).backend
         return Finding("hidden files", ok=True, detail=f"nothing of them in its files; level {level} hides none")
     searched = "; shown where to look, it found nothing" if trial.script.places else ""
-    seen = findings.get("hidden", "nothing of them in its files")
-    return Finding("hidden files", ok=True, detail=f"{seen}{searched}")
+    message = findings.get("hidden", "nothing of them in its files")
+    return Finding("hidden files", ok=True, detail=f"{message}{searched}")
 
 
 def _keys(trial: AgentTrial) -> Finding:

@@ -153,19 +153,19 @@ def agent_trial(agent: AgentConfig, patience_s: float, isolation: str) -> Iterat
     if agent.name == "scripted" and not agent.options:
         agent = replace(agent, options={"steps": STEPS})
     with ExitStack() as stack:
-        place = Path(stack.enter_context(TemporaryDirectory(prefix="evopolicygym-check-")))
+        workdir = Path(stack.enter_context(TemporaryDirectory(prefix="evopolicygym-check-")))
         encloses = Guarantee.PROGRAM_ENCLOSED in choose(isolation).backend.guarantees
         stack.enter_context(inspection.orphans_adopted())
         own_processes = inspection.descendants(os.getpid())
         stack.callback(inspection.end_adopted, own_processes)
-        script = Script(_steps(place if encloses else None))
+        script = Script(_steps(workdir if encloses else None))
         server = stack.enter_context(ScriptedModel(script))
-        yield AgentTrial(_config(agent, place, isolation), place, patience_s, server, script, len(own_processes))
+        yield AgentTrial(_config(agent, workdir, isolation), workdir, patience_s, server, script, len(own_processes))
 
 
-def _config(agent: AgentConfig, place: Path, isolation: str) -> RunConfig:
+def _config(agent: AgentConfig, workdir: Path, isolation: str) -> RunConfig:
     task = Task(catalog.load(ENVIRONMENT), BudgetRule(BUDGET), validation_cases=VALIDATION, held_out_cases=HELD_OUT)
-    runs = place / "runs"
+    runs = workdir / "runs"
     return RunConfig(task, agent, SplitSource.PUBLIC, runs=runs, workers=1, isolation=isolation)
 
 

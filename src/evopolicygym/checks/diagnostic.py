@@ -27,7 +27,7 @@ def check(name: str) -> Iterator[Finding]:
     with played_run() as root:
         record = read_run(root)
         yield attempt("measures a run", lambda: _measure(diagnostic, record))
-        begun = next(place for place, event in enumerate(record.events) if isinstance(event, SubmissionCharged))
+        begun = next(index for index, event in enumerate(record.events) if isinstance(event, SubmissionCharged))
         empty = replace(record, events=record.events[:begun], state=fold(record.events[:begun]))
         yield attempt("measures a run without submissions", lambda: _measure(diagnostic, empty))
         yield attempt("sums up any number of runs", lambda: _sum_up(diagnostic, record))

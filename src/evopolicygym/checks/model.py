@@ -44,26 +44,26 @@ def _answers(trial: ModelTrial) -> Finding:
 
 def _acts(trial: ModelTrial, agent: AgentConfig) -> Finding:
     words = " ".join(trial.answer.text.split())[:MOST_WORDS]
-    said = f"it began: {words!r}" if words else "its text is empty"
+    summary = f"it began: {words!r}" if words else "its text is empty"
     is_text = agent.options.get("actions") == "text"
     details = {
         "calls": "calls of the tool",
         "text": "text, as asked for"
         if is_text
         else "calls as text; they are recognised, --option actions=text asks for it",
-        "other calls": f"calls that can't be run ({said}); try --option actions=text, or --agent rewrite",
+        "other calls": f"calls that can't be run ({summary}); try --option actions=text, or --agent rewrite",
         "program": "a program, in a fenced block",
-        "": f"no action ({said}); {OTHER_AGENT}",
+        "": f"no action ({summary}); {OTHER_AGENT}",
     }
     if agent.name != "neutral":
-        details[""] = f"no program in a fenced block ({said}); a larger model may do better"
+        details[""] = f"no program in a fenced block ({summary}); a larger model may do better"
     by = trial.acts_by
     return Finding("acts by", ok=by not in {"", "other calls"}, detail=details[by], more={"acts_by": by})
 
 
 def _context(trial: ModelTrial) -> Finding:
-    needed, told = PATTERNS[trial.agent].context, trial.details.get("context", "")
-    context = int(told) if told.isdecimal() else None
+    needed, reported = PATTERNS[trial.agent].context, trial.details.get("context", "")
+    context = int(reported) if reported.isdecimal() else None
     more = {"context": context, "needed": needed}
     if context is None:
         return Finding(

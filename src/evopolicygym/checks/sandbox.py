@@ -223,14 +223,14 @@ def run_attacks(level: str, spec: EnvironmentSpec, chosen: Sequence[Attack] = ()
     """
     guarantees = choose(level).backend.guarantees
     with (
-        TemporaryDirectory(prefix="evopolicygym-suite-") as place,
+        TemporaryDirectory(prefix="evopolicygym-suite-") as directory,
         inspection.orphans_adopted(),
-        plant_decoys(Path(place)) as decoys,
+        plant_decoys(Path(directory)) as decoys,
         LocalExecutor(
-            ExecutorConfig(spec, LIMITS, level, Path(place, "workers"), Path(place, "simulators.log"), 1)
+            ExecutorConfig(spec, LIMITS, level, Path(directory, "workers"), Path(directory, "simulators.log"), 1)
         ) as executor,
     ):
-        player = _AttackPlayer(executor, spec, decoys, Path(place))
+        player = _AttackPlayer(executor, spec, decoys, Path(directory))
         player.play_honest()  # starts all processes that live between policies
         own_processes = inspection.descendants(os.getpid())
         for item in chosen or attacks():

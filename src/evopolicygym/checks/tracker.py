@@ -23,7 +23,7 @@ def check(name: str) -> Iterator[Finding]:
         return
     with played_run() as root:
         record = read_run(root)
-        stop = next(place for place, event in enumerate(record.events) if isinstance(event, SubmissionPublished))
+        stop = next(index for index, event in enumerate(record.events) if isinstance(event, SubmissionPublished))
         stopped = fold(record.events[: stop + 1])
         yield attempt("a run that stops", lambda: _logged(name, root, stopped, submissions=1))
         count = len(record.state.submissions)

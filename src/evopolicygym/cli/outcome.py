@@ -59,7 +59,7 @@ def show_outcome(
     if usage := _format_usage(summary_of(record).usage):
         console.print(Text(f"model   {usage}"), soft_wrap=True)
     turns = [event.findings for event in record.events if isinstance(event, AgentEnded)]
-    if answers := "; ".join(found[ANSWERS] for found in turns if ANSWERS in found):
+    if answers := "; ".join(findings[ANSWERS] for findings in turns if ANSWERS in findings):
         console.print(Text(f"answers {printable(answers)}"), soft_wrap=True)
     opened = state.opened
     console.print(Text(f"entry   {_format_agent(opened.agent)}"), soft_wrap=True)
@@ -86,7 +86,7 @@ def show_outcome(
 
 def _show_problems(console: Console, record: RunRecord) -> None:
     """Print problems; those of the agent, with what may help, are last."""
-    for subject, problem in sorted(_problems(record), key=lambda found: found[0] == "agent"):
+    for subject, problem in sorted(_problems(record), key=lambda pair: pair[0] == "agent"):
         console.print(Text(f"{subject:<8}{printable(problem)}", style="yellow"), soft_wrap=True)
 
 

@@ -81,12 +81,12 @@ def with_flags(options: Iterable[Option], *, in_suite: bool = False) -> Callable
 
 def given_options(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the decoded options that flags give; raise ``UsageError`` if a value is invalid."""
-    found = {
+    decoded = {
         option.name: _decode_value(option, flags[option.name])
         for option in options
         if flags.get(option.name) not in (None, [])
     }
-    return {name: value for name, value in found.items() if value not in ({}, [])}
+    return {name: value for name, value in decoded.items() if value not in ({}, [])}
 
 
 def parse_pairs(flag: str, texts: Iterable[str]) -> dict[str, int | float | str]:
@@ -108,10 +108,10 @@ def _pairs(flag: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _number_json_or_text(text: str) -> Any:  # noqa: ANN401 - any of JSON
-    found = number_or_text(text)
+    value = number_or_text(text)
     with suppress(ValueError):
-        return json.loads(PYTHON_WORDS.get(text, text)) if isinstance(found, str) else found
-    return found
+        return json.loads(PYTHON_WORDS.get(text, text)) if isinstance(value, str) else value
+    return value
 
 
 def _parameter(option: Option, *, in_suite: bool) -> Parameter:
@@ -152,10 +152,10 @@ def _decode_value(option: Option, value: Any) -> Any:  # noqa: ANN401 - any opti
         case Spelling.JSON_PAIRS:
             return parse_json_pairs(option.flag, value)
         case Spelling.PAIRS_WITH_COMMAS:
-            found = parse_pairs(option.flag, value.split(","))
-            if texts := [name for name, text in found.items() if isinstance(text, str)]:
-                raise UsageError(f"{option.flag}: {texts[0]}={found[texts[0]]} is not a number.")
-            return found
+            pairs = parse_pairs(option.flag, value.split(","))
+            if texts := [name for name, text in pairs.items() if isinstance(text, str)]:
+                raise UsageError(f"{option.flag}: {texts[0]}={pairs[texts[0]]} is not a number.")
+            return pairs
         case _:
             return value
 

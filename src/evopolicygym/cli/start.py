@@ -49,4 +49,4 @@ def ignore_empty_parts() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(named)
     here = str(Path.cwd())
     if here not in {str(Path(part).absolute()) for part in named}:
-        sys.path[:] = [place for place in sys.path if place not in {"", here}]
+        sys.path[:] = [entry for entry in sys.path if entry not in {"", here}]

@@ -59,10 +59,10 @@ class Decoder(Generic[Decoded]):
     def __init__(self, adapter: TypeAdapter[tuple[Decoded]]) -> None:
         self._adapter = adapter
 
-    def value(self, found: object) -> Decoded:
+    def value(self, data: object) -> Decoded:
         """Return the decoded value; raise ``Undecodable``."""
         try:
-            return self._adapter.validate_python((found,))[0]
+            return self._adapter.validate_python((data,))[0]
         except ValidationError as error:
             raise Undecodable(_problems(error)) from error
 

@@ -123,7 +123,7 @@ def draw_interface(
     if level == ANONYMOUS:
         order = _Draw(key, "components").order(len(components))
         document["task"] = f"task-{_digest(key, 'task')[:6]}"
-        document["components"] = {name: f"part_{place}" for name, place in zip(components, order, strict=True)}
+        document["components"] = {name: f"part_{index}" for name, index in zip(components, order, strict=True)}
         document["info_key"] = _digest(key, "info")
     return document
 
@@ -243,13 +243,13 @@ def _draw(key: bytes, schema: Schema, path: str, level: str) -> dict[str, Any]:
         case "Box":
             return _draw_box(draw, schema, is_action=path.startswith("action"))
         case "Tuple":
-            parts = [_draw(key, part, f"{path}.{place}", level) for place, part in enumerate(schema["spaces"])]
+            parts = [_draw(key, part, f"{path}.{index}", level) for index, part in enumerate(schema["spaces"])]
             return {"order": draw.order(len(parts)), "parts": parts}
         case "Dict":
             spaces = schema["spaces"]
             names = list(spaces)
             if level == ANONYMOUS:
-                names = [f"x{place}" for place in draw.order(len(spaces))]
+                names = [f"x{index}" for index in draw.order(len(spaces))]
             named = {name: _draw(key, part, f"{path}.{name}", level) for name, part in spaces.items()}
             return {"names": dict(zip(spaces, names, strict=True)), "parts": named}
         case _:
@@ -267,7 +267,7 @@ def _draw_box(draw: _Draw, schema: Schema, *, is_action: bool) -> dict[str, Any]
         else:
             low, high = (bound.take(flat_order(transform, shape)) for bound in _bounds(schema))
             small = np.maximum(np.abs(low), np.abs(high)) < LARGEST_MIRRORED_BOUND
-            turned = [bool(draw.below(2)) and bool(small[place]) for place in range(last)]
+            turned = [bool(draw.below(2)) and bool(small[index]) for index in range(last)]
             transform["factors"] = [-1 if turn else 1 for turn in turned]
             ends = zip(turned, low.tolist(), high.tolist(), strict=True)
             transform["offsets"] = [int(least + most) if turn else 0 for turn, least, most in ends]
@@ -311,17 +311,17 @@ def _shown(transform: Transform, schema: Schema, *, named: bool) -> dict[str, An
         case "Discrete":
             if named and "labels" in schema:
                 codes = transform.get("codes") or range(schema["n"])
-                shown["labels"] = [schema["labels"][place] for place in invert_order(codes)]
+                shown["labels"] = [schema["labels"][index] for index in invert_order(codes)]
         case "MultiDiscrete":
             for name in ("nvec", "start"):
                 if name in schema:
-                    shown[name] = [schema[name][place] for place in transform["order"]]
+                    shown[name] = [schema[name][index] for index in transform["order"]]
         case "Box":
             shown |= _shown_box(transform, schema, named=named)
         case "Tuple":
             parts = zip(transform["parts"], schema["spaces"], strict=True)
             changed = [_shown(part, space, named=named) for part, space in parts]
-            shown["spaces"] = [changed[place] for place in transform["order"]]
+            shown["spaces"] = [changed[index] for index in transform["order"]]
         case "Dict":
             names = transform["names"]
             order = schema["spaces"] if named else sorted(schema["spaces"], key=lambda name: int(names[name][1:]))
@@ -347,7 +347,7 @@ def _shown_box(transform: Transform, schema: Schema, *, named: bool) -> dict[str
         shown[name] = float(bound[0]) if is_short else bound.reshape(shape).tolist()
     if named and "fields" in schema:
         numbers = zip(order.tolist(), factors.tolist(), offsets.tolist(), strict=True)
-        shown["fields"] = [rescaled(schema["fields"][place], factor, offset) for place, factor, offset in numbers]
+        shown["fields"] = [rescaled(schema["fields"][index], factor, offset) for index, factor, offset in numbers]
     return shown
 
 

@@ -115,13 +115,13 @@ def failures(what: str, episodes: Sequence[Episode | None]) -> str:
 
     ``what`` names the episodes, such as ``held-out episodes``.
     """
-    found = [episode.failure for episode in episodes if episode and episode.failure]
-    if not found:
+    failed = [episode.failure for episode in episodes if episode and episode.failure]
+    if not failed:
         return ""
-    kinds = Counter(f"{failure.reason}: {failure.message}" for failure in found)
+    kinds = Counter(f"{failure.reason}: {failure.message}" for failure in failed)
     most_common, times = kinds.most_common(1)[0]
     most = f"; {times} of them" if len(kinds) > 1 else ""
-    return f"{len(found)} of {len(episodes)} {what} failed{most}: {most_common}"
+    return f"{len(failed)} of {len(episodes)} {what} failed{most}: {most_common}"
 
 
 SHOWN_DIGITS = 12
@@ -140,7 +140,7 @@ class OtherCode:
 
 def brief(code: str) -> str:
     """Return a module's version for a message, with its hash shortened."""
-    return _SHA256.sub(lambda found: found[0][:SHOWN_DIGITS], code)
+    return _SHA256.sub(lambda match: match[0][:SHOWN_DIGITS], code)
 
 
 def other_code(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[OtherCode, ...]:

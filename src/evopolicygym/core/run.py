@@ -347,9 +347,9 @@ _known_candidates: list[tuple[tuple[SubmissionState, ...], Mapping[str, Submissi
 
 def _rollouts_by_checkpoint(hidden: tuple[HiddenRollout, ...]) -> Mapping[str, tuple[HiddenRollout, ...]]:
     """Return the rollouts of each checkpoint."""
-    for known, found in _known_rollouts[:1]:
+    for known, cached in _known_rollouts[:1]:
         if known is hidden:
-            return found
+            return cached
     by_checkpoint: dict[str, tuple[HiddenRollout, ...]] = {}
     for rollout in hidden:
         by_checkpoint[rollout.checkpoint] = (*by_checkpoint.get(rollout.checkpoint, ()), rollout)
@@ -359,9 +359,9 @@ def _rollouts_by_checkpoint(hidden: tuple[HiddenRollout, ...]) -> Mapping[str, t
 
 def _first_candidates(submissions: tuple[SubmissionState, ...]) -> Mapping[str, SubmissionState]:
     """Return the earliest candidate with each checkpoint."""
-    for known, found in _known_candidates[:1]:
+    for known, cached in _known_candidates[:1]:
         if known is submissions:
-            return found
+            return cached
     first: dict[str, SubmissionState] = {}
     for submission in submissions:
         if submission.status is SubmissionStatus.OK:

@@ -353,8 +353,8 @@ class RunSummary:
     def first_reached(self) -> int | None:
         """The earliest submission with the selected checkpoint; None before the selection."""
         selected = self.outcome.selected_submission
-        checkpoint = next((found.checkpoint for found in self.submissions if found.submit_index == selected), None)
-        return next((found.submit_index for found in self.candidates if found.checkpoint == checkpoint), None)
+        checkpoint = next((entry.checkpoint for entry in self.submissions if entry.submit_index == selected), None)
+        return next((entry.submit_index for entry in self.candidates if entry.checkpoint == checkpoint), None)
 
     @property
     def candidates(self) -> Iterator[SubmissionSummary]:

@@ -50,12 +50,12 @@ def mean(values: Iterable[float | None], add: Callable[[Sequence[float]], float]
 def best_so_far(values: Iterable[float | None]) -> list[float | None]:
     """Return the running maximum; None until a value is known. NaN counts as unknown."""
     best: float | None = None
-    found: list[float | None] = []
+    maxima: list[float | None] = []
     for value in values:
         if value is not None and not math.isnan(value) and (best is None or value > best):
             best = value
-        found.append(best)
-    return found
+        maxima.append(best)
+    return maxima
 
 
 def select(candidates: Iterable[Candidate]) -> Candidate | None:

@@ -30,15 +30,15 @@ ERRORS = {errno.EMFILE: Shortage.DESCRIPTORS, errno.ENFILE: Shortage.DESCRIPTORS
 
 def shortage_of(error: BaseException) -> Shortage | None:
     """Return what a machine ran out of, if an error, or one that caused it, says so."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, OSError) and seen.errno in ERRORS:
-            return ERRORS[seen.errno]
-        if isinstance(seen, OSError) and seen.errno is None and (found := shortage_in(str(seen))):  # the loader's
-            return found
-        if isinstance(seen, RuntimeError) and NO_THREAD in str(seen):
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in ERRORS:
+            return ERRORS[cause.errno]
+        if isinstance(cause, OSError) and cause.errno is None and (shortage := shortage_in(str(cause))):  # the loader's
+            return shortage
+        if isinstance(cause, RuntimeError) and NO_THREAD in str(cause):
             return Shortage.THREADS
-        seen = seen.__cause__
+        cause = cause.__cause__
     return None
 
 
@@ -111,7 +111,7 @@ def task_limits() -> dict[str, int]:
 
 def _control_groups() -> list[Path]:
     """Return the directories of this process's control groups that may count processes, with all above them."""
-    places: list[Path] = []
+    directories: list[Path] = []
     try:
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             number, controllers, path = line.split(":", 2)
@@ -123,10 +123,10 @@ def _control_groups() -> list[Path]:
                 continue
             for root in roots:
                 own = root / path.lstrip("/")
-                places += [own, *(parent for parent in own.parents if parent.is_relative_to(root))]
+                directories += [own, *(parent for parent in own.parents if parent.is_relative_to(root))]
     except (OSError, ValueError):
         return []
-    return places
+    return directories
 
 
 def _read_number(path: Path) -> int | None:

@@ -343,7 +343,7 @@ def _sample_text(space: Text, random: np.random.Generator) -> str:
     if not space.characters:
         return ""
     length = random.integers(space.min_length, space.max_length, endpoint=True)
-    return "".join(space.characters[place] for place in random.integers(0, len(space.characters), length))
+    return "".join(space.characters[index] for index in random.integers(0, len(space.characters), length))
 
 
 def _sample_box(space: Box, random: np.random.Generator) -> "NDArray[Any]":

@@ -14,12 +14,12 @@ NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 def storage_number(error: OSError) -> int:
     """Return the error number if an error is one of storage, that of the first file if it is of many; else 0."""
-    found = NUMBER.search(str(error)) if isinstance(error, shutil.Error) else None
-    number = int(found[1]) if found else error.errno or 0
+    match = NUMBER.search(str(error)) if isinstance(error, shutil.Error) else None
+    number = int(match[1]) if match else error.errno or 0
     return number if number in NO_STORAGE else 0
 
 
-def describe_storage(error: OSError, place: Path) -> str:
+def describe_storage(error: OSError, path: Path) -> str:
     """Return a sentence on an error of storage at a place, and what to do, unended; empty if it is none."""
     number = storage_number(error)
     match number:
@@ -31,20 +31,20 @@ def describe_storage(error: OSError, place: Path) -> str:
                 f"(ulimit -f). Start evopolicygym after: ulimit -f unlimited"
             )
         case errno.ENOSPC:
-            return f"The disk at {_mount(place)} is full: {_free(_mount(place))}. Make room on it"
+            return f"The disk at {_mount(path)} is full: {_free(_mount(path))}. Make room on it"
         case _:
-            return f"The disk at {_mount(place)} can't be written: {os.strerror(number)}. Mend it"
+            return f"The disk at {_mount(path)} can't be written: {os.strerror(number)}. Mend it"
 
 
-def _mount(place: Path) -> Path:
+def _mount(path: Path) -> Path:
     """Return where the disk of a place is mounted; the place itself may be gone."""
-    return next((directory for directory in (place, *place.parents) if directory.is_mount()), Path("/"))
+    return next((directory for directory in (path, *path.parents) if directory.is_mount()), Path("/"))
 
 
-def _free(place: Path) -> str:
+def _free(path: Path) -> str:
     """Return what is free on a disk."""
     try:
-        disk = os.statvfs(place)
+        disk = os.statvfs(path)
     except OSError:
         return "nothing is free"
     return f"{size_text(disk.f_bavail * disk.f_frsize)} and {disk.f_favail:,} files are free"

@@ -42,9 +42,9 @@ def decode(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _utf_8(data: bytes) -> str:
-    found = json.detect_encoding(data)
-    if not found.startswith("utf-8"):  # which a text that begins with a byte order mark is as well
-        raise NotStrict(f"it is {found.upper()}, not UTF-8")
+    encoding = json.detect_encoding(data)
+    if not encoding.startswith("utf-8"):  # which a text that begins with a byte order mark is as well
+        raise NotStrict(f"it is {encoding.upper()}, not UTF-8")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -87,8 +87,8 @@ def parse_films(asked: object, env_instances: Sequence[int], n_cases: int, allow
         )
     words = Indices("films", n_cases, FILMS_A_SUBMISSION, "films requested; one submission may have")
     cases = words.read(asked)
-    for place, case in enumerate(cases):
-        if case in cases[:place]:
+    for position, case in enumerate(cases):
+        if case in cases[:position]:
             raise words.refused(f"index {case} is named twice; a case has one film")
         if case not in env_instances:
             raise words.refused(f"index {case} is not among the submission's env_instances")
@@ -100,10 +100,10 @@ def parse_films(asked: object, env_instances: Sequence[int], n_cases: int, allow
     return tuple(env_instances.index(case) for case in cases)
 
 
-def films_fit(places: Sequence[int], episodes: int, left: int) -> bool:
+def films_fit(positions: Sequence[int], episodes: int, left: int) -> bool:
     """Return whether ``parse_films`` could have returned these positions."""
-    known = all(0 <= place < episodes for place in places)
-    return known and len(set(places)) == len(places) <= min(left, FILMS_A_SUBMISSION)
+    known = all(0 <= position < episodes for position in positions)
+    return known and len(set(positions)) == len(positions) <= min(left, FILMS_A_SUBMISSION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,10 +105,10 @@ def without_directories(text: str, directories: Iterable[Path]) -> str:
             names.setdefault(str(path), path.name)
     with suppress(RuntimeError):
         names.setdefault(str(Path.home()), "~")
-    for place, name in sorted(names.items(), key=lambda item: -len(item[0])):
-        if place == "/":
+    for prefix, name in sorted(names.items(), key=lambda item: -len(item[0])):
+        if prefix == "/":
             continue
-        for form in dict.fromkeys((place, printable(place), json.dumps(place)[1:-1])):
+        for form in dict.fromkeys((prefix, printable(prefix), json.dumps(prefix)[1:-1])):
             text = text.replace(f"{form}/", "" if name != "~" else "~/").replace(form, name)
     return text
 

@@ -58,11 +58,11 @@ def _bind_codes(codes: list[int], schema: Schema, *, inverse: bool, lenient: boo
 
     def convert(value: Any) -> Any:
         try:
-            place = int(value) - start
-            is_one = np.ndim(value) == 0 and not isinstance(value, bool | np.bool_) and place + start == value
+            index = int(value) - start
+            is_one = np.ndim(value) == 0 and not isinstance(value, bool | np.bool_) and index + start == value
         except (TypeError, ValueError, OverflowError):
             return value
-        return table[place] + start if is_one and 0 <= place < len(table) else value
+        return table[index] + start if is_one and 0 <= index < len(table) else value
 
     return convert
 
@@ -71,14 +71,14 @@ def _bind_tuple(transform: Transform, schema: Schema, *, inverse: bool, lenient:
     pairs = zip(transform["parts"], schema["spaces"], strict=True)
     parts = [bind(part, space, inverse=inverse, lenient=lenient) for part, space in pairs]
     order = transform["order"]
-    places = invert_order(order).tolist() if inverse else order
+    indices = invert_order(order).tolist() if inverse else order
 
     def convert(value: Any) -> Any:
         if lenient and not (isinstance(value, tuple | list) and len(value) == len(parts)):
             return value
         if inverse:
-            return tuple(part(value[place]) for part, place in zip(parts, places, strict=True))
-        return tuple(parts[place](value[place]) for place in places)
+            return tuple(part(value[index]) for part, index in zip(parts, indices, strict=True))
+        return tuple(parts[index](value[index]) for index in indices)
 
     return convert
 
@@ -221,10 +221,10 @@ def _bind_indices(transform: Transform, schema: Schema, *, inverse: bool) -> Con
 
     def coded(numbers: list[int]) -> list[int]:
         """Return standard entries with the other numbers; raise ``IndexError`` where one is out of range."""
-        places = [int(number) - first for number, first in zip(numbers, start, strict=True)]
-        if any(not 0 <= place < len(table) for place, table in zip(places, codes, strict=True)):
+        indices = [int(number) - first for number, first in zip(numbers, start, strict=True)]
+        if any(not 0 <= index < len(table) for index, table in zip(indices, codes, strict=True)):
             raise IndexError("an entry is out of range")
-        return [table[place] + first for place, table, first in zip(places, codes, start, strict=True)]
+        return [table[index] + first for index, table, first in zip(indices, codes, start, strict=True)]
 
     back = invert_order(order)
 
@@ -251,12 +251,12 @@ def _other_word(word: str, key: bytes, *, inverse: bool) -> str:
     middle, sign = len(letters) // 2, -1 if inverse else 1
     rounds = range(_ROUNDS)
     for number in reversed(rounds) if inverse else rounds:
-        places = range(middle) if number % 2 else range(middle, len(letters))
+        indices = range(middle) if number % 2 else range(middle, len(letters))
         others = letters[middle:] if number % 2 else letters[:middle]
-        for place in places:
-            label = f"letter 1|{len(letters)}|{number}|{place}|{others}".encode()
+        for index in indices:
+            label = f"letter 1|{len(letters)}|{number}|{index}|{others}".encode()
             shift = int.from_bytes(hmac.digest(key, label, "sha256")[:8], "big")
-            letters[place] = (letters[place] + sign * shift) % _LETTERS
+            letters[index] = (letters[index] + sign * shift) % _LETTERS
     coded = (chr(letter + ord("a")) for letter in letters)
     return "".join(new.upper() if old.isupper() else new for old, new in zip(word, coded, strict=True))
 

@@ -176,13 +176,13 @@ def parse_entries(entries: str) -> tuple[str, range | None]:
 
     Raises ``UsageError`` for an empty range.
     """
-    if not (found := ENTRIES.fullmatch(entries)):
+    if not (match := ENTRIES.fullmatch(entries)):
         return entries, None
-    first = int(found["first"])
-    last = int(found["last"]) if found["last"] else first
+    first = int(match["first"])
+    last = int(match["last"]) if match["last"] else first
     if last < first:
         raise UsageError(f"Invalid entries {entries!r} of drop: expected FIRST-LAST with FIRST <= LAST.")
-    return found["key"] or "", range(first, last + 1)
+    return match["key"] or "", range(first, last + 1)
 
 
 def world_text(world: World | None, *, with_numbers: bool, with_names: bool = True) -> str:

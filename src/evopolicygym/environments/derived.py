@@ -103,16 +103,16 @@ def _first(sections: Mapping[str, str], headings: tuple[str, ...]) -> str:
 
 def _words(text: str) -> str:
     """Return the first sentences of a text without numbers, formulas and links."""
-    plain = LINK.sub(lambda found: BARE if found[1] is None else found[1], re.sub(r"[*`\"]", "", text))
+    plain = LINK.sub(lambda match: BARE if match[1] is None else match[1], re.sub(r"[*`\"]", "", text))
     kept: list[str] = []
     for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)", plain):
         sentences = SENTENCE.split(re.sub(r"^\s*(?:[-*]|\d+\.)\s+", "", " ".join(paragraph.split())))
         kept += [line for line in sentences if line.endswith((".", "!")) and not FORMULA.search(line)]
-    found = ""
+    summary = ""
     for sentence in kept[:MOST_SENTENCES]:
-        if len(found) + len(sentence) < MOST_CHARACTERS:
-            found = f"{found} {sentence}".strip()
-    return found
+        if len(summary) + len(sentence) < MOST_CHARACTERS:
+            summary = f"{summary} {sentence}".strip()
+    return summary
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -120,9 +120,9 @@ def _names(text: str) -> tuple[str, ...]:
     cells = (line.strip().strip("|").split("|") for line in text.splitlines() if line.count("|") > 1)
     rows = ([cell.replace("`", "").strip(" *") for cell in row] for row in cells)
     numbered = [(row[0], row[-1] if len(row) == NAMED else row[1]) for row in rows if row[0].isdigit()]
-    numbered = numbered or [(found[1], found[2]) for found in ITEM.finditer(text)]
-    places = [int(place) for place, _ in numbered]
-    return tuple(name for _, name in numbered) if places == list(range(len(places))) else ()
+    numbered = numbered or [(match[1], match[2]) for match in ITEM.finditer(text)]
+    numbers = [int(number) for number, _ in numbered]
+    return tuple(name for _, name in numbered) if numbers == list(range(len(numbers))) else ()
 
 
 NO_FAMILY = "other"
@@ -180,7 +180,7 @@ def derive_spec(spec: EnvironmentSpec, text: PackText | None = None) -> Environm
 
 def complete_spec(spec: EnvironmentSpec, description: Description, text: PackText) -> EnvironmentSpec:
     """Return a spec with the texts, the limit and the idle action that follow from a description."""
-    seen, done = from_schema(description.observation_schema), from_schema(description.action_schema)
+    observation_space, done = from_schema(description.observation_schema), from_schema(description.action_schema)
     parsed = read_docstring(description.docstring)
     steps = spec.max_steps or description.step_limit or GUESSED_STEPS
     end = text.termination or parsed.termination or UNKNOWN_END
@@ -192,7 +192,7 @@ def complete_spec(spec: EnvironmentSpec, description: Description, text: PackTex
         or f"Play {spec.registered_id} so that the return is as high as can be.",
         reward=text.reward or parsed.reward or UNKNOWN_REWARD,
         termination=f"{end} Truncated after {steps} steps.",
-        observation=(text.observation,) if text.observation else meanings(seen, parsed.observations),
+        observation=(text.observation,) if text.observation else meanings(observation_space, parsed.observations),
         action=(text.action,) if text.action else meanings(done, description.action_meanings or parsed.actions),
         idle_action=idle_action(done, description.action_meanings) if spec.idle_action is None else spec.idle_action,
     )

@@ -87,15 +87,15 @@ def describe(
             raise EnvironmentFault(
                 f"{spec.id} could not be created within {PATIENCE_S:g} s.{_pack_hint(spec)}"
             ) from error
-        found = json.loads(answer.read() or "{}")
-        if "description" not in found:
+        reply = json.loads(answer.read() or "{}")
+        if "description" not in reply:
             output.seek(0)
             words = output.read().decode("utf-8", "replace").strip()[-ERROR_CHARACTERS:]
             ended = (
                 f"{spec.id} can't be created: its process ended with exit code {process.returncode}. {words}".strip()
             )
-            raise ERRORS[found.get("kind", FAULT)](f"{found.get('error') or ended}{_pack_hint(spec)}")
-    return Description(**{**found["description"], "action_meanings": tuple(found["description"]["action_meanings"])})
+            raise ERRORS[reply.get("kind", FAULT)](f"{reply.get('error') or ended}{_pack_hint(spec)}")
+    return Description(**{**reply["description"], "action_meanings": tuple(reply["description"]["action_meanings"])})
 
 
 def _pack_hint(spec: EnvironmentSpec) -> str:

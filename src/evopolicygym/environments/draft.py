@@ -134,10 +134,10 @@ def _initial_spec(
         imports=imports,
         arguments=dict(arguments),
     )
-    found = None if initial.registering_modules else pack_catalog.find(gymnasium_id)
-    if found is None:
+    entry = None if initial.registering_modules else pack_catalog.find(gymnasium_id)
+    if entry is None:
         return initial, None
-    pack, task = found
+    pack, task = entry
     of_pack = replace(
         initial,
         max_steps=task.max_steps or GUESSED_STEPS,
@@ -161,7 +161,7 @@ def _format_draft(spec: EnvironmentSpec, notes: Mapping[str, str], info: Mapping
         _success_line(spec, info),
     ]
     texts = {name: [fields[name]] if isinstance(fields[name], str) else fields[name] for name in _TEXTS}
-    unwritten = {name: sum(text.startswith(TO_WRITE) for text in found) for name, found in texts.items()}
+    unwritten = {name: sum(text.startswith(TO_WRITE) for text in values) for name, values in texts.items()}
     return Draft(
         text="\n".join(lines) + "\n",
         to_write=tuple(f"{name} ({count})" if count > 1 else name for name, count in unwritten.items() if count),
@@ -177,8 +177,8 @@ def _inspect(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int | None, tu
         spaces, ended, info = (environment.observation_space, environment.action_space), False, dict[str, Any]()
         for _ in range(STEPS):
             if not ended:
-                *_, terminated, truncated, found = environment.step(sample(spaces[1], random))
-                ended, info = terminated or truncated, info | found
+                *_, terminated, truncated, step_info = environment.step(sample(spaces[1], random))
+                ended, info = terminated or truncated, info | step_info
         return spaces, environment.step_limit, environment.action_meanings, info
     finally:
         environment.close()
@@ -216,9 +216,9 @@ def _meanings(space: Space) -> list[str]:
     """Return the texts to write for a space: one per element or value, or a single one if there are many."""
     match space:
         case Box(shape=(count,)) if count <= MOST_MEANINGS:
-            return [f"{TO_WRITE}element {place}{_bounds(space, place)}" for place in range(count)]
+            return [f"{TO_WRITE}element {index}{_bounds(space, index)}" for index in range(count)]
         case Discrete(n=count) if count <= MOST_MEANINGS:
-            return [f"{TO_WRITE}value {space.start + place}" for place in range(count)]
+            return [f"{TO_WRITE}value {space.start + index}" for index in range(count)]
         case _:
             return [f"{TO_WRITE}what the parts of it are, with units, axes and signs"]
 
@@ -230,8 +230,8 @@ def _value_names(space: Space, meanings: tuple[str, ...]) -> list[str]:
     return _meanings(space)
 
 
-def _bounds(space: Box, place: int) -> str:
-    low, high = np.broadcast_to(space.low, space.shape)[place], np.broadcast_to(space.high, space.shape)[place]
+def _bounds(space: Box, index: int) -> str:
+    low, high = np.broadcast_to(space.low, space.shape)[index], np.broadcast_to(space.high, space.shape)[index]
     return f", from {low:g} to {high:g}" if np.isfinite([low, high]).all() else ""
 
 
@@ -256,7 +256,7 @@ def idle_action(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401
     """Return a guess of the idle action as JSON: the action named no-op, else zeros clipped to the bounds."""
     match space:
         case Discrete():
-            named = [place for place, meaning in enumerate(meanings) if meaning.lower() in {"noop", "no-op"}]
+            named = [index for index, meaning in enumerate(meanings) if meaning.lower() in {"noop", "no-op"}]
             return space.start + (named[0] if named and len(meanings) == space.n else 0)
         case Box():
             nearest = np.clip(np.zeros(space.shape), space.low, space.high)
@@ -279,9 +279,9 @@ def _success_line(spec: EnvironmentSpec, info: Mapping[str, Any]) -> str:
         return f"success = {_toml({name: value for name, value in asdict(spec.success).items() if value}, wide=True)}"
     flags = [key for key, value in info.items() if isinstance(value, bool | np.bool_)]
     key = flags[0] if flags else "is_success"
-    found = f"info has {', '.join(info)} after {STEPS} random steps" if info else "info was empty or not looked at"
+    comment = f"info has {', '.join(info)} after {STEPS} random steps" if info else "info was empty or not looked at"
     line = _toml({"rule": "info", "key": key, "meaning": f"{TO_WRITE}what success is"}, wide=True)
-    return f"# success, where there is one ({found}):\n# success = {line}"
+    return f"# success, where there is one ({comment}):\n# success = {line}"
 
 
 def _toml(value: Any, *, wide: bool = False) -> str:  # noqa: ANN401 - what a spec holds

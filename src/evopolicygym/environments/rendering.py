@@ -105,9 +105,9 @@ def _check_picture(picture: Any, spec: EnvironmentSpec) -> Picture:  # noqa: ANN
                 return np.ascontiguousarray(picture[:, :, :3])
             case (height, width) | (height, width, 1):
                 return np.repeat(picture.reshape(height, width, 1), 3, axis=2)
-    found = f"an array {picture.shape} of {picture.dtype}" if isinstance(picture, np.ndarray) else repr(picture)[:80]
+    actual = f"an array {picture.shape} of {picture.dtype}" if isinstance(picture, np.ndarray) else repr(picture)[:80]
     raise EnvironmentFault(
-        f"{spec.id} drew an invalid picture: expected uint8 of shape (height, width, 3), got {found}."
+        f"{spec.id} drew an invalid picture: expected uint8 of shape (height, width, 3), got {actual}."
     )
 
 
@@ -159,9 +159,9 @@ def rendering_variables(spec: EnvironmentSpec, environ: Mapping[str, str]) -> di
         errors[backend] = _try_rendering(python, {**environ, **variables, MUJOCO_GL: backend})
         if not errors[backend]:
             return {**variables, MUJOCO_GL: backend}
-    found = "; ".join(f"{MUJOCO_GL}={backend}: {words}" for backend, words in errors.items())
+    reasons = "; ".join(f"{MUJOCO_GL}={backend}: {words}" for backend, words in errors.items())
     raise UsageError(
-        f"{spec.name} is drawn by MuJoCo, which can't render here: {found}. On Debian and Ubuntu install libegl1 and "
+        f"{spec.name} is drawn by MuJoCo, which can't render here: {reasons}. On Debian and Ubuntu install libegl1 and "
         f"libgl1-mesa-dri (EGL by a software driver), or libosmesa6; for other systems see docs/use/films.md."
     )
 

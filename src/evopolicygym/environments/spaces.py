@@ -142,7 +142,7 @@ def mismatch(space: gymnasium_spaces.Space[Any], value: Any, *, bounds: bool = T
     match space:
         case gymnasium_spaces.Tuple():
             parts: list[tuple[str, Any, gymnasium_spaces.Space[Any]]]
-            parts = [(str(place), place, part) for place, part in enumerate(space.spaces)]
+            parts = [(str(index), index, part) for index, part in enumerate(space.spaces)]
             if not isinstance(value, list | tuple) or len(value) != len(parts):
                 return f"expected a tuple of {len(parts)} parts, got {value!r}"
         case gymnasium_spaces.Dict():
@@ -151,8 +151,8 @@ def mismatch(space: gymnasium_spaces.Space[Any], value: Any, *, bounds: bool = T
                 return f"expected a dict of {', '.join(name for name, _, _ in parts)}, got {value!r}"
         case _:
             return _mismatch_of_leaf(space, value, bounds=bounds)
-    found = ((name, mismatch(part, value[key], bounds=bounds)) for name, key, part in parts)
-    return next((f"{name}: {problem}" for name, problem in found if problem), "")
+    problems = ((name, mismatch(part, value[key], bounds=bounds)) for name, key, part in parts)
+    return next((f"{name}: {problem}" for name, problem in problems if problem), "")
 
 
 def _mismatch_of_leaf(space: gymnasium_spaces.Space[Any], value: Any, *, bounds: bool) -> str:  # noqa: ANN401 - anything
@@ -165,9 +165,9 @@ def _mismatch_of_leaf(space: gymnasium_spaces.Space[Any], value: Any, *, bounds:
         case gymnasium_spaces.Box() | gymnasium_spaces.MultiDiscrete() | gymnasium_spaces.MultiBinary():
             if not isinstance(array, np.ndarray):
                 return f"expected an array, got {_article(type(value).__name__)}"
-            found, expected = (array.shape, array.dtype.name), (space.shape, np.dtype(space.dtype).name)
-            if found != expected:
-                return f"expected an array of shape {expected[0]} and {expected[1]}, got {found[0]} and {found[1]}"
+            actual, expected = (array.shape, array.dtype.name), (space.shape, np.dtype(space.dtype).name)
+            if actual != expected:
+                return f"expected an array of shape {expected[0]} and {expected[1]}, got {actual[0]} and {actual[1]}"
             is_outside = bounds or not isinstance(space, gymnasium_spaces.Box)
             return f"outside its space: {' '.join(str(value).split())[:_SHOWN]}" if is_outside else ""
         case _:

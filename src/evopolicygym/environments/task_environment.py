@@ -104,10 +104,10 @@ class TaskEnvironment(gymnasium.Env[Any, Any]):
 def load_task(name: str | Path) -> EnvironmentSpec:
     """Return the spec of a name, of a ``.toml`` file, or of a task of a pack that plays on this Python."""
     name = str(name).removeprefix(f"{NAMESPACE}/")
-    found = None if name.endswith(catalog.SUFFIX) or name in catalog.names() else pack_catalog.find(name)
-    if found is None:
+    entry = None if name.endswith(catalog.SUFFIX) or name in catalog.names() else pack_catalog.find(name)
+    if entry is None:
         return catalog.load(name)
-    pack, task = found
+    pack, task = entry
     spec = pack_environment(pack, task)
     if spec.pack:
         raise UsageError(

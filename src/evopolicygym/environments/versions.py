@@ -35,14 +35,14 @@ def versions(spec: EnvironmentSpec) -> dict[str, str]:
     If two distributions provide a package, the one whose files are on disk is returned. Raises ``MissingExtra`` if a
     package isn't installed.
     """
-    found = {"python": platform.python_version(), "numpy": version("numpy"), "gymnasium": version("gymnasium")}
+    result = {"python": platform.python_version(), "numpy": version("numpy"), "gymnasium": version("gymnasium")}
     for package in spec.packages:
         try:
             found_provider = provider(package)
         except PackageNotFoundError as error:
             raise not_installed(spec, package) from error
-        found[found_provider] = version(found_provider)
-    return found
+        result[found_provider] = version(found_provider)
+    return result
 
 
 def is_installed(spec: EnvironmentSpec) -> bool:
@@ -91,16 +91,16 @@ def _is_installed(name: str) -> bool:
     return True
 
 
-def _files_in_place(found: Distribution) -> float:
+def _files_in_place(distribution: Distribution) -> float:
     """Return the share of a distribution's compiled modules that are unchanged on disk."""
-    modules = [file for file in found.files or () if file.suffix in {".so", ".pyd"} and file.hash is not None]
-    intact = sum(_digest(found, str(file)) == file.hash.value for file in modules if file.hash is not None)
+    modules = [file for file in distribution.files or () if file.suffix in {".so", ".pyd"} and file.hash is not None]
+    intact = sum(_digest(distribution, str(file)) == file.hash.value for file in modules if file.hash is not None)
     return intact / max(1, len(modules))
 
 
-def _digest(found: Distribution, file: str) -> str:
+def _digest(distribution: Distribution, file: str) -> str:
     try:
-        with open(str(found.locate_file(file)), "rb") as module:  # noqa: PTH123 - a SimplePath has no open
+        with open(str(distribution.locate_file(file)), "rb") as module:  # noqa: PTH123 - a SimplePath has no open
             digest = hashlib.file_digest(module, "sha256").digest()
     except OSError:
         return ""
@@ -128,7 +128,7 @@ def simulator_code(spec: EnvironmentSpec) -> dict[str, str]:
     directories, without installed packages.
     """
     makers = dict.fromkeys([*simulators_of(spec), *entry_point_modules(spec)])
-    own = {place.parent for name in makers for place in _locate(name) if not _in_site_packages(place)}
+    own = {path.parent for name in makers for path in _locate(name) if not _in_site_packages(path)}
     return code_of([*makers, *_modules_imported_from(own)])
 
 
@@ -140,15 +140,15 @@ def code_of(modules: Iterable[str]) -> dict[str, str]:
     """
     hashes = {}
     for name in sorted(set(modules) - _NOT_HASHED):
-        if places := _locate(name):
-            installed = _distribution(places[0]) if _in_site_packages(places[0]) else ""
-            hashes[name] = f"{f'{installed}, ' if installed else ''}sha256 {_sha256(places)}"
+        if paths := _locate(name):
+            installed = _distribution(paths[0]) if _in_site_packages(paths[0]) else ""
+            hashes[name] = f"{f'{installed}, ' if installed else ''}sha256 {_sha256(paths)}"
     return hashes
 
 
 def places_of(modules: Iterable[str]) -> tuple[str, ...]:
     """Return the paths of modules: files, or directories of packages. No module is imported."""
-    return tuple(str(place) for name in sorted(set(modules) - _NOT_HASHED) for place in _locate(name))
+    return tuple(str(path) for name in sorted(set(modules) - _NOT_HASHED) for path in _locate(name))
 
 
 def without_installed(modules: Iterable[str]) -> list[str]:
@@ -157,7 +157,7 @@ def without_installed(modules: Iterable[str]) -> list[str]:
     own = {
         name
         for name in set(outermost.values()) - _NOT_HASHED - {"__main__"}
-        if any(not _in_site_packages(place) for place in _locate(name))
+        if any(not _in_site_packages(path) for path in _locate(name))
     }
     return sorted(name for name, top in outermost.items() if top in own)
 
@@ -197,8 +197,8 @@ def _modules_imported_from(directories: set[Path]) -> Iterator[str]:
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or name == "__main__":
             continue
-        place = Path(file)
-        if not _in_site_packages(place) and any(place.is_relative_to(directory) for directory in directories):
+        path = Path(file)
+        if not _in_site_packages(path) and any(path.is_relative_to(directory) for directory in directories):
             yield name.partition(".")[0]
 
 
@@ -211,15 +211,15 @@ def _locate(name: str) -> list[Path]:
     if module is None:
         return []
     if module.submodule_search_locations is not None:
-        return [Path(place) for place in module.submodule_search_locations]
+        return [Path(path) for path in module.submodule_search_locations]
     origin = Path(module.origin or "")
-    archives = (place for place in (origin, *origin.parents) if place.is_file())
+    archives = (path for path in (origin, *origin.parents) if path.is_file())
     return list(archives)[:1]
 
 
-def _in_site_packages(place: Path) -> bool:
+def _in_site_packages(path: Path) -> bool:
     """Return whether a path is in a directory of installed packages or in the standard library."""
-    return not _SITE_PACKAGES.isdisjoint(place.parts) or place.is_relative_to(_standard_library())
+    return not _SITE_PACKAGES.isdisjoint(path.parts) or path.is_relative_to(_standard_library())
 
 
 @cache
@@ -227,19 +227,19 @@ def _standard_library() -> str:
     return sysconfig.get_path("stdlib")
 
 
-def _distribution(place: Path) -> str:
+def _distribution(path: Path) -> str:
     """Return the name and version of the distribution that installed a module; empty if none did."""
-    listed = f"{place.name}/__init__.py," if place.is_dir() else f"{place.name},"
-    for found in distributions(path=[str(place.parent)]):
-        if any(line.startswith(listed) for line in (found.read_text("RECORD") or "").splitlines()):
-            return f"{found.name} {found.version}"
+    listed = f"{path.name}/__init__.py," if path.is_dir() else f"{path.name},"
+    for installed in distributions(path=[str(path.parent)]):
+        if any(line.startswith(listed) for line in (installed.read_text("RECORD") or "").splitlines()):
+            return f"{installed.name} {installed.version}"
     return ""
 
 
-def _sha256(places: Iterable[Path]) -> str:
+def _sha256(paths: Iterable[Path]) -> str:
     """Return the hash over the names, sizes and contents of all files."""
     total, remaining = hashlib.sha256(b"evopolicygym simulator code 1\n"), MAX_BYTES
-    for root in places:
+    for root in paths:
         files = sorted(_package_files(root)) if root.is_dir() else [(root.name, root)]
         for name, file in files[:MAX_FILES]:
             size = file.stat().st_size

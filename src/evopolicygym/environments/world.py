@@ -71,8 +71,8 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Return the meanings of a vector's remaining entries; all meanings if they don't match a vector."""
         if not self._world.drop or self.env.observation_space.shape != (len(meanings),):
             return meanings
-        left_out = {place for entries in self._world.drop for place in parse_entries(entries)[1] or ()}
-        return tuple(meaning for place, meaning in enumerate(meanings) if place not in left_out)
+        left_out = {index for entries in self._world.drop for index in parse_entries(entries)[1] or ()}
+        return tuple(meaning for index, meaning in enumerate(meanings) if index not in left_out)
 
     def _judged_info(self, info: dict[str, Any]) -> dict[str, Any]:
         """Return the entries of ``info`` that scoring needs; others may reveal what the world hides from agents."""
@@ -81,13 +81,13 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _build_changes(self) -> None:
         """Build the changes of observations and actions from the simulator's spaces, which a reset may replace."""
         world, label = self._world, _label(self._spec, self._world)
-        seen, done = self.env.observation_space, self.env.action_space
+        observation_space, done = self.env.observation_space, self.env.action_space
         changes: list[Change] = []
         if world.drop:
-            keep, seen = _drop_entries(seen, world, label)
+            keep, observation_space = _drop_entries(observation_space, world, label)
             changes.append(keep)
         if world.noise.observation:
-            changes.append(_add_noise(seen, world.noise.observation, self._random, label))
+            changes.append(_add_noise(observation_space, world.noise.observation, self._random, label))
         if world.delay.observation:
             changes.append(_delay(world.delay.observation))
         self._observe = _chain(changes)
@@ -97,7 +97,7 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
         if world.noise.action:
             changes.append(_add_action_noise(done, world.noise.action, self._random, label))
         self._act = _chain(changes)
-        self.observation_space, self.action_space = seen, done
+        self.observation_space, self.action_space = observation_space, done
 
     def _idle_action(self) -> Any:  # noqa: ANN401 - an action of any space
         space = from_gymnasium(self.env.action_space)
@@ -140,9 +140,9 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
         data.qvel[:] += self._random.uniform(-jitter.velocity, jitter.velocity, model.nv)
         for joint in range(model.njnt):
             if model.jnt_limited[joint] and model.jnt_type[joint] not in {FREE, BALL}:
-                place = model.jnt_qposadr[joint]
-                low, high = np.sort([*model.jnt_range[joint], data.qpos[place]])[[0, -1]]
-                moved[place] = min(max(moved[place], low), high)
+                address = model.jnt_qposadr[joint]
+                low, high = np.sort([*model.jnt_range[joint], data.qpos[address]])[[0, -1]]
+                moved[address] = min(max(moved[address], low), high)
         mujoco.mj_normalizeQuat(model, moved)
         data.qpos[:] = moved
         mujoco.mj_forward(model, data)
@@ -217,7 +217,7 @@ def _drop_from_box(space: "spaces.Space[Any]", indices: set[int], label: str) ->
     size = space.shape[0]
     if max(indices) >= size:
         raise UsageError(f"{label}: invalid drop of the entry {max(indices)}: expected 0 to {size - 1}.")
-    kept = np.array([place for place in range(size) if place not in indices], dtype=np.intp)
+    kept = np.array([index for index in range(size) if index not in indices], dtype=np.intp)
     if not len(kept):
         raise UsageError(f"{label}: drop leaves nothing of the observation.")
     left = spaces.Box(space.low[kept], space.high[kept], dtype=space.dtype)  # type: ignore[arg-type] # a Box's own

@@ -180,14 +180,14 @@ def _refuse_names(sources: Mapping[str, Path | bytes]) -> None:
 
 def _name_patterns() -> Iterator[tuple[str, re.Pattern[bytes]]]:
     """Yield patterns for the home directory, user and host that files must not name, as whole words."""
-    found: dict[str, set[str]] = {"home directory's path": set(), "user name": set(), "host name": set()}
+    names_by_kind: dict[str, set[str]] = {"home directory's path": set(), "user name": set(), "host name": set()}
     with suppress(RuntimeError):
-        found["home directory's path"].add(str(Path.home()))
+        names_by_kind["home directory's path"].add(str(Path.home()))
     with suppress(KeyError, OSError):
-        found["user name"].add(getpass.getuser())
+        names_by_kind["user name"].add(getpass.getuser())
     host = socket.gethostname()
-    found["host name"] |= {host, host.partition(".")[0], os.environ.get("HOSTNAME", "")}
-    for what, words in found.items():
+    names_by_kind["host name"] |= {host, host.partition(".")[0], os.environ.get("HOSTNAME", "")}
+    for what, words in names_by_kind.items():
         spellings = {form for word in words - COMMON_NAMES for form in (word, json.dumps(word)[1:-1])}
         if spellings:
             alternatives = b"|".join(re.escape(word.encode(errors="surrogateescape")) for word in sorted(spellings))

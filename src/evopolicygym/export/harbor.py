@@ -293,12 +293,12 @@ def _requirements(name: str, extra: str) -> Iterator[tuple[str, str]]:
 def _own_distribution() -> Distribution:
     """Return this package's distribution; raise ``UsageError`` if there is none, or of another version."""
     try:
-        found = distribution(PACKAGE)
+        installed = distribution(PACKAGE)
     except PackageNotFoundError as error:
         raise UsageError(f"{PACKAGE} is not installed, so its requirements are unknown. {INSTALL}") from error
-    if found.version != __version__:
-        raise UsageError(f"{PACKAGE} {__version__} runs here, but {found.version} is installed. {INSTALL}")
-    return found
+    if installed.version != __version__:
+        raise UsageError(f"{PACKAGE} {__version__} runs here, but {installed.version} is installed. {INSTALL}")
+    return installed
 
 
 def _files(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:

@@ -270,8 +270,8 @@ class _About:
 
 def _about(environment: str) -> _About:
     """Return what is known of a spec or of a task of a pack; raise ``UsageError`` for an unknown one."""
-    if found := pack_catalog.find(environment):
-        pack, pack_task = found
+    if entry := pack_catalog.find(environment):
+        pack, pack_task = entry
         anchors = pack_task.anchors
         measured = anchors is not None and anchors.reference is not None
         return _About(pack_task.name, pack.family, pack_task.kind, measured, pack_task.success is not None)

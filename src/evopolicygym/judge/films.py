@@ -36,19 +36,19 @@ def parse_stills(episode: str, steps: str) -> tuple[int, tuple[int, ...]]:
     return int(episode), tuple(map(int, words))
 
 
-def stills_of(paths: RunPaths, submission: SubmissionState, place: int, steps: Sequence[int]) -> Mapping[int, bytes]:
+def stills_of(paths: RunPaths, submission: SubmissionState, position: int, steps: Sequence[int]) -> Mapping[int, bytes]:
     """Return frames of an episode's film as PNG files, keyed by step; raise ``RequestRefused``."""
     directory, published = paths.published_feedback(submission.index), submission.published
-    episode = submission.first_global_episode + place
+    episode = submission.first_global_episode + position
     film = directory / EPISODES / episode_name(episode) / FILM
-    if published is None or place not in submission.charged.films or not film.is_file():
-        raise _refused(f"submission {submission.index} has no film of its episode {place}")
+    if published is None or position not in submission.charged.films or not film.is_file():
+        raise _refused(f"submission {submission.index} has no film of its episode {position}")
     if feedback_sha256(directory) != published.feedback_sha256:
         raise _refused(f"the feedback of submission {submission.index} was changed since it was published")
-    found = stills(film, steps)
-    if missing := [step for step in steps if step not in found]:
+    frames = stills(film, steps)
+    if missing := [step for step in steps if step not in frames]:
         raise _refused(f"the film has no frame of step {missing[0]}")
-    return found
+    return frames
 
 
 def _refused(why: str) -> RequestRefused:
@@ -82,25 +82,25 @@ def make_films(rollouts: Rollouts, submission: SubmissionState) -> tuple[FilmRep
     Raises ``RolloutStopped`` if the run is stopped.
     """
     made = []
-    for place in submission.charged.films:
-        folder = _folder(rollouts, submission, place)
+    for position in submission.charged.films:
+        folder = _folder(rollouts, submission, position)
         _clear(folder)
         try:
-            made.append(FilmReply(place, write_film(folder / FILM, _maker(rollouts, submission, place)), None))
+            made.append(FilmReply(position, write_film(folder / FILM, _maker(rollouts, submission, position)), None))
         except (RolloutStopped, StorageError):
             raise
         except Exception as error:  # whatever a renderer or its libraries may raise
             if isinstance(error, OSError) and error.errno in NO_STORAGE:
                 raise  # a full disk can't store feedback either, so the run stops and can be resumed
             _clear(folder)
-            _note(rollouts, submission, place, error)
-            made.append(FilmReply(place, None, _problem(error)))
+            _note(rollouts, submission, position, error)
+            made.append(FilmReply(position, None, _problem(error)))
     return tuple(made)
 
 
-def _maker(rollouts: Rollouts, submission: SubmissionState, place: int) -> Callable[[Path], Film]:
-    case, folder = submission.charged.env_instances[place], _folder(rollouts, submission, place)
-    recorded = _recorded(submission, place)
+def _maker(rollouts: Rollouts, submission: SubmissionState, position: int) -> Callable[[Path], Film]:
+    case, folder = submission.charged.env_instances[position], _folder(rollouts, submission, position)
+    recorded = _recorded(submission, position)
 
     def make(target: Path) -> Film:
         if rollouts.camera is None:
@@ -120,19 +120,19 @@ def _maker(rollouts: Rollouts, submission: SubmissionState, place: int) -> Calla
         if (shot.trajectory_sha256, shot.episode_return) != (recorded.trajectory_sha256, recorded.episode_return):
             raise _Refused(NoFilm.ANOTHER_EPISODE)
         checkpoint = submission.charged.checkpoint
-        return Film(Split.TRAIN, submission.index, checkpoint, place, shot, recorded, same=True, played_again=False)
+        return Film(Split.TRAIN, submission.index, checkpoint, position, shot, recorded, same=True, played_again=False)
 
     return make
 
 
-def _recorded(submission: SubmissionState, place: int) -> RecordedEpisode:
-    episode = submission.episodes[place]
+def _recorded(submission: SubmissionState, position: int) -> RecordedEpisode:
+    episode = submission.episodes[position]
     assert episode is not None  # noqa: S101 - for the type checker; all were played
     return RecordedEpisode(episode.length, episode.episode_return, episode.trajectory_sha256)
 
 
-def _folder(rollouts: Rollouts, submission: SubmissionState, place: int) -> Path:
-    name = episode_name(submission.first_global_episode + place)
+def _folder(rollouts: Rollouts, submission: SubmissionState, position: int) -> Path:
+    name = episode_name(submission.first_global_episode + position)
     return rollouts.writer.paths.staged_feedback(submission.index) / EPISODES / name
 
 
@@ -148,13 +148,13 @@ def _problem(error: Exception) -> NoFilm:
     return NoFilm.NO_CAMERA if isinstance(error, UsageError) else NoFilm.FAILED
 
 
-def _note(rollouts: Rollouts, submission: SubmissionState, place: int, error: Exception) -> None:
+def _note(rollouts: Rollouts, submission: SubmissionState, position: int, error: Exception) -> None:
     """Log an error that agents are not shown, if the log can be written."""
     log = rollouts.writer.paths.film_log
     with suppress(OSError):
         log.parent.mkdir(parents=True, exist_ok=True)
         with regular_file.appender(log) as file:
-            line = f"submission {submission.index}, episode {place}: {type(error).__name__}: {error}\n"
+            line = f"submission {submission.index}, episode {position}: {type(error).__name__}: {error}\n"
             file.write(line.encode("utf-8", "replace"))
 
 

@@ -183,10 +183,10 @@ class Trials:
 def trial_answer(trial: Trial, left: int) -> dict[str, Any]:
     """Return a trial's result as the judge's JSON answer."""
     wrong = trial.error or trial.failure
-    said = {"message": wrong.message, "traceback": wrong.traceback} if wrong else None
+    error = {"message": wrong.message, "traceback": wrong.traceback} if wrong else None
     printed = {"stdout": trial.stdout, "stderr": trial.stderr}
     seconds = {"load_s": _rounded(trial.load_s), "act_s": _rounded(trial.act_s)}
-    return {"status": trial.status, "error": said, **printed, **seconds, "checks_left": left}
+    return {"status": trial.status, "error": error, **printed, **seconds, "checks_left": left}
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -259,8 +259,8 @@ def _policy_routes(session: JudgeSession) -> list[Route]:
     async def frames(request: Request) -> Response:
         index = _submit_index(request, session)
         asked = parse_stills(*(request.query_params.get(name, "") for name in ("episode", "steps")))
-        found = await run_in_threadpool(session.frames, index, *asked)
-        pictures = {str(step): base64.b64encode(picture).decode() for step, picture in found.items()}
+        stills = await run_in_threadpool(session.frames, index, *asked)
+        pictures = {str(step): base64.b64encode(picture).decode() for step, picture in stills.items()}
         return json_response({"submit_id": index - first_visible(session.state), "frames": pictures})
 
     return [

@@ -114,10 +114,10 @@ def record_charge(writer: RunWriter, charge: Charge, checkpoint: str, request: S
 def forget_checkpoint(writer: RunWriter, checkpoint: str) -> None:
     """Remove a checkpoint that was not charged, unless a submission uses it, so that refusals don't fill the disk."""
     if all(submission.charged.checkpoint != checkpoint for submission in writer.state.submissions):
-        place = writer.paths.checkpoint(checkpoint)
-        removed = place.with_name(f"{PARTIAL_PREFIX}{checkpoint}")  # a partly removed checkpoint must not keep its name
+        path = writer.paths.checkpoint(checkpoint)
+        removed = path.with_name(f"{PARTIAL_PREFIX}{checkpoint}")  # a partly removed checkpoint must not keep its name
         with suppress(OSError):
-            atomic.rename(place, removed)
+            atomic.rename(path, removed)
         shutil.rmtree(removed, ignore_errors=True)
 
 
@@ -307,14 +307,14 @@ class JudgeSession:
                     raise not_stored() from error
         return self.policy_of(submit_index)
 
-    def frames(self, submit_index: int, place: int, steps: Sequence[int]) -> Mapping[int, bytes]:
+    def frames(self, submit_index: int, position: int, steps: Sequence[int]) -> Mapping[int, bytes]:
         """Return frames of an episode's film as PNG files, keyed by step; counts as a trial.
 
         Raises ``RequestRefused`` if there is no such film or frame.
         """
         with self._trying:
             self.trials.take_one()
-            return stills_of(self.writer.paths, self.state.submissions[submit_index], place, steps)
+            return stills_of(self.writer.paths, self.state.submissions[submit_index], position, steps)
 
     def published(self, submit_index: int) -> "Future[None]":
         """Return a future that is done when a submission's feedback is in place, or fails if the run is stopped."""

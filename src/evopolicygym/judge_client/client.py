@@ -96,10 +96,10 @@ class Client:
         """Return the same, and make this submission the parent of the next one."""
         return _decoded(self.ask(f"/submissions/{number:03d}/restore", {})["files"])
 
-    def pictures(self, number: int, place: int, steps: Sequence[int]) -> "dict[int, bytes]":
+    def pictures(self, number: int, position: int, steps: Sequence[int]) -> "dict[int, bytes]":
         """Return pictures of a filmed episode, named by its place in the submission, as PNG files by step."""
         asked = ",".join(map(str, steps))
-        answer = self.ask(f"/submissions/{number:03d}/frames?episode={place}&steps={asked}")
+        answer = self.ask(f"/submissions/{number:03d}/frames?episode={position}&steps={asked}")
         return {int(step): picture for step, picture in _decoded(answer["frames"]).items()}
 
     def finish(self) -> Answer:

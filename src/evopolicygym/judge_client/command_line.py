@@ -79,7 +79,7 @@ def submit(seat: Seat, options: Options) -> Answer:
 
 def settings(words: "list[str] | None") -> "dict[str, object]":
     """Return the parameters that NAME=VALUE words set: numbers, true and false decoded, anything else as text."""
-    found: dict[str, object] = {}
+    parameters: dict[str, object] = {}
     for word in words or []:
         name, equals, text = word.partition("=")
         if not equals:
@@ -88,8 +88,8 @@ def settings(words: "list[str] | None") -> "dict[str, object]":
             value = json.loads(text)
         except ValueError:
             value = text
-        found[name] = value if isinstance(value, bool | int | float | str) else text
-    return found
+        parameters[name] = value if isinstance(value, bool | int | float | str) else text
+    return parameters
 
 
 def check(seat: Seat, options: Options) -> Answer:

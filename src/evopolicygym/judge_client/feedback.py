@@ -20,12 +20,12 @@ DEFAULT_FIELDS = "t,obs,action,reward"
 
 def summaries(workspace: Workspace) -> dict[int, dict[str, Any]]:
     """Return every submission's summary.json, by its number."""
-    found = {}
+    by_number = {}
     for name in workspace.names(FEEDBACK):
         if re.fullmatch(r"submit_[0-9]{3,9}", name, re.ASCII):
             with contextlib.suppress(FileNotFoundError):
-                found[int(name[len("submit_") :])] = _decoded(workspace, f"{FEEDBACK}/{name}/summary.json")
-    return found
+                by_number[int(name[len("submit_") :])] = _decoded(workspace, f"{FEEDBACK}/{name}/summary.json")
+    return by_number
 
 
 def _decoded(workspace: Workspace, name: str) -> dict[str, Any]:
@@ -57,9 +57,9 @@ def place_of(workspace: Workspace, episode: str) -> tuple[int, int]:
     """Return the submission that an episode belongs to, and its place there."""
     number = number_of(episode)
     for index, summary in summaries(workspace).items():
-        place = number - (summary.get("first_global_episode") or 0)
-        if summary.get("returns") and 0 <= place < len(summary["returns"]):
-            return index, place
+        position = number - (summary.get("first_global_episode") or 0)
+        if summary.get("returns") and 0 <= position < len(summary["returns"]):
+            return index, position
     raise NotThere(f"There is no episode {episode}; ./judge show N names those of a submission.")
 
 
@@ -101,10 +101,10 @@ def steps_of(workspace: Workspace, episode: str) -> list[dict[str, Any]]:
         raise NotThere("This run has no trajectories: its feedback has returns only.") from None
     steps = [json.loads(line) for line in lines]
     if arrays := arrays_of(workspace, directory):
-        seen = [_observation(arrays, t) for t in range(len(steps) + 1)]
+        observations = [_observation(arrays, t) for t in range(len(steps) + 1)]
     else:
-        seen = [*(step["obs"] for step in steps), steps[-1].get("final_obs")]
-    return [{**step, "obs": seen[t], "next_obs": seen[t + 1]} for t, step in enumerate(steps)]
+        observations = [*(step["obs"] for step in steps), steps[-1].get("final_obs")]
+    return [{**step, "obs": observations[t], "next_obs": observations[t + 1]} for t, step in enumerate(steps)]
 
 
 def trace(workspace: Workspace, episode: str, every: int, fields: str | None) -> str:
@@ -117,12 +117,12 @@ def trace(workspace: Workspace, episode: str, every: int, fields: str | None) ->
         )
     wanted = [step for step in steps if step["t"] % max(1, every) == 0 or step is steps[-1]]
     rows = [[_cut(_cell(_value(step, name))) for name in names] for step in wanted[:MOST_ROWS]]
-    widths = [max(len(row[place]) for row in [names, *rows]) for place in range(len(names))]
+    widths = [max(len(row[column]) for row in [names, *rows]) for column in range(len(names))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [names, *rows]]
     last = steps[-1]
     ended = "terminated" if last["terminated"] else "truncated"
-    seen = _cell(last["next_obs"])
-    final = f"; the last observation: {seen}" if "obs" in names and seen and len(seen) <= MOST_CELL else ""
+    text = _cell(last["next_obs"])
+    final = f"; the last observation: {text}" if "obs" in names and text and len(text) <= MOST_CELL else ""
     if len(wanted) > MOST_ROWS:
         lines.append(f"{len(wanted) - MOST_ROWS} more rows; --every K shows fewer")
     total = sum(float(step["reward"]) for step in steps)
@@ -177,10 +177,10 @@ def _means(workspace: Workspace, number: int, name: str) -> dict[int, float]:
     summary = summaries(workspace).get(number)
     if summary is None or not summary.get("returns"):
         raise NotThere(f"Submission {number} has no returns here.")
-    found: dict[int, list[float]] = {}
+    values_by_case: dict[int, list[float]] = {}
     for case, value in zip(summary["env_instances"], summary[name], strict=True):
-        found.setdefault(case, []).append(float(value))
-    return {case: statistics.fmean(values) for case, values in found.items()}
+        values_by_case.setdefault(case, []).append(float(value))
+    return {case: statistics.fmean(values) for case, values in values_by_case.items()}
 
 
 def number_of(episode: str) -> int:
@@ -206,27 +206,27 @@ def arrays_of(workspace: Workspace, directory: str) -> dict[str, Any]:
 
 def _value(step: dict[str, Any], name: str) -> object:
     """Return the part of a step that a dotted name such as obs.3 or info.speed names; empty if there is none."""
-    found: Any = step
+    value: Any = step
     for part in name.split("."):
         try:
-            found = found[part] if isinstance(found, dict) else found[int(part)]
+            value = value[part] if isinstance(value, dict) else value[int(part)]
         except (KeyError, IndexError, ValueError, TypeError):
             return ""
-    return found.tolist() if hasattr(found, "tolist") else found
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _observation(arrays: dict[str, Any], t: int) -> object:
     """Return the observation before step t, from arrays named observations or observations.KEY."""
     if "observations" in arrays:
         return arrays["observations"][t]
-    found: dict[str, Any] = {}
+    observation: dict[str, Any] = {}
     for name, array in arrays.items():
         *parents, last = name.split(".")[1:]
-        node = found
+        node = observation
         for parent in parents:
             node = node.setdefault(parent, {})
         node[last] = array[t]
-    return found
+    return observation
 
 
 def _cut(cell: str) -> str:

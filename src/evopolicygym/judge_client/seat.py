@@ -54,21 +54,21 @@ class Seat(Client):
         try:
             return super().submission(number)
         except (Refused, Unreachable):
-            found = self._summaries().get(number)
-            if found is None:
+            summary = self._summaries().get(number)
+            if summary is None:
                 raise
-            return {"submit_id": number, "status": found.get("status"), "summary": found}
+            return {"submit_id": number, "status": summary.get("status"), "summary": summary}
 
     def submissions(self, observe: Callable[[Exception], object] = lambda _: None) -> Answer:
         """Return the judge's answer on all submissions, or their summaries in feedback/ where the judge has left."""
         try:
             return super().submissions()
         except (Refused, Unreachable) as error:
-            found = self._summaries()
-            if not found:
+            summaries = self._summaries()
+            if not summaries:
                 raise
             observe(error)
-            return {"submissions": [{**summary, "submit_id": number} for number, summary in sorted(found.items())]}
+            return {"submissions": [{**summary, "submit_id": number} for number, summary in sorted(summaries.items())]}
 
     def last_submission(self) -> int:
         """Return the number of the last submission; 0 if there is none."""
@@ -97,11 +97,11 @@ class Seat(Client):
         """Return pictures of an episode as PNG files by step, from its film or else from its observations."""
         wanted = pictures.steps_of(steps)
         with _as_the_judge_wrote():
-            number, place = feedback.place_of(self.workspace, episode)
+            number, position = feedback.place_of(self.workspace, episode)
             filmed = feedback.summaries(self.workspace)[number].get("films") or []
-            if place not in [film["episode"] for film in filmed if film["film"]]:
+            if position not in [film["episode"] for film in filmed if film["film"]]:
                 return pictures.seen(self.workspace, episode, wanted)
-        return self.pictures(number, place, wanted)
+        return self.pictures(number, position, wanted)
 
     def diff(self, first: int, second: "int | None" = None) -> str:
         """Return a diff from one submission's policy to another's, or to system/ as it stands."""
@@ -113,10 +113,10 @@ class Seat(Client):
     def restore(self, number: int, path: str = "") -> Answer:
         """Restore system/ as it was in a submission, or only one file or directory of it."""
         if path:
-            place, all_files = os.path.normpath(path.removeprefix(f"{policy.SYSTEM}/")), self.policy_of(number)
-            files = {name: all_files[name] for name in all_files if name == place or name.startswith(f"{place}/")}
+            target, all_files = os.path.normpath(path.removeprefix(f"{policy.SYSTEM}/")), self.policy_of(number)
+            files = {name: all_files[name] for name in all_files if name == target or name.startswith(f"{target}/")}
             if not files:
-                raise NotThere(f"Submission {number} has no {place}; it has {', '.join(sorted(all_files))}.")
+                raise NotThere(f"Submission {number} has no {target}; it has {', '.join(sorted(all_files))}.")
         else:
             files = self.restore_policy(number)
             self.workspace.clear(policy.SYSTEM)

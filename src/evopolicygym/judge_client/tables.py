@@ -72,9 +72,9 @@ def _act_time(summary: Answer) -> Iterator[str]:
 def _episode_lines(summary: Answer) -> Iterator[str]:
     yield f"{'episode':>8} {'case':>5} {'return':>12} {'length':>7}  ended"
     rows = zip(summary["env_instances"], summary["returns"], summary["episode_lengths"], strict=True)
-    for place, (case, episode_return, length) in enumerate(rows):
-        episode = f"ep_{(summary.get('first_global_episode') or 0) + place:03d}"
-        ended = (summary.get("ended") or {place: ""})[place]
+    for position, (case, episode_return, length) in enumerate(rows):
+        episode = f"ep_{(summary.get('first_global_episode') or 0) + position:03d}"
+        ended = (summary.get("ended") or {position: ""})[position]
         yield f"{episode:>8} {case:>5} {_number(episode_return):>12} {length:>7}  {ended}".rstrip()
 
 

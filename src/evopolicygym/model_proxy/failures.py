@@ -450,8 +450,8 @@ def _codes_and_words(body: bytes) -> tuple[tuple[str, ...], str]:
 
 def _message(error: Mapping[str, Any]) -> str:
     """Return an error's message, with what a router quotes of the server behind it."""
-    found = next((error[name] for name in ("message", "detail", "error_description", "msg") if error.get(name)), "")
-    message = found if isinstance(found, str) else json.dumps(found)
+    value = next((error[name] for name in ("message", "detail", "error_description", "msg") if error.get(name)), "")
+    message = value if isinstance(value, str) else json.dumps(value)
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if raw:

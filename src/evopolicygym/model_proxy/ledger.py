@@ -161,12 +161,12 @@ class Ledger:
         """Return a sentence on the limit of cost, of which ``left`` was left at the start of the turn."""
         limit = self._upstream.whole_cost or left
         before, unknown = limit - left, self._usage.assumed_cost or 0.0
-        said = f"{before + (self._usage.cost or 0.0):.3g} of {limit:.3g} USD spent"
+        text = f"{before + (self._usage.cost or 0.0):.3g} of {limit:.3g} USD spent"
         if unknown:
-            said += f", and up to {unknown:.3g} USD that the model server did not report"
+            text += f", and up to {unknown:.3g} USD that the model server did not report"
         if self._counted() < left:
-            said += f"; the next request could cost up to {self._too_little:.3g}"
-        return said
+            text += f"; the next request could cost up to {self._too_little:.3g}"
+        return text
 
     def _counted(self) -> float:
         """Return the US dollars of ended requests, those of unknown usage at their worst."""

@@ -277,8 +277,8 @@ def _check_openai(wire: ApiFormat, tool: Mapping[str, Any], depth: int) -> None:
         case "namespace":
             _check_tools(wire, tool.get("tools"), depth + 1)
         case "shell":
-            place = tool.get("environment")
-            if not isinstance(place, dict) or place.get("type") != "local" or len(_fold_keys(place)) < len(place):
+            env = tool.get("environment")
+            if not isinstance(env, dict) or env.get("type") != "local" or len(_fold_keys(env)) < len(env):
                 raise _refused_tool("shell on the server")
         case "tool_search":
             if tool.get("execution") != "client":

@@ -55,8 +55,8 @@ def read_server_details(upstream: ModelUpstream, model: str) -> dict[str, str]:
     if not upstream.is_local:
         return {}
     with _Client(upstream) as client:
-        found = _llama_cpp(client) or _ollama(client, model) or _vllm(client, model)
-    texts = {name: version_line(str(value)) for name, value in found.items() if value not in {None, ""}}
+        details = _llama_cpp(client) or _ollama(client, model) or _vllm(client, model)
+    texts = {name: version_line(str(value)) for name, value in details.items() if value not in {None, ""}}
     return {name: text for name, text in texts.items() if text}
 
 
@@ -183,16 +183,16 @@ def _vllm(client: _Client, model: str) -> dict[str, object]:
         return {}
     served = list(_objects(client.ask("/v1/models"), "data"))
     named = (entry for entry in served if entry.get("id") == model)
-    found = next(chain(named, served), None)
-    if found is None or "max_model_len" not in found:
+    model_card = next(chain(named, served), None)
+    if model_card is None or "max_model_len" not in model_card:
         return {}
-    weights = _without_directory(str(found.get("root") or ""))
+    weights = _without_directory(str(model_card.get("root") or ""))
     return {
         "server": VLLM,
-        "name": _without_directory(str(found.get("id") or "")),
+        "name": _without_directory(str(model_card.get("id") or "")),
         "file": weights,
         "quantization": _quantization(weights),
-        "context": found.get("max_model_len"),
+        "context": model_card.get("max_model_len"),
         "build": version,
     }
 
@@ -216,5 +216,5 @@ def _without_directory(name: str) -> str:
 
 
 def _quantization(file: str) -> str:
-    found = QUANTIZATION.findall(file)
-    return str(found[-1]) if found else ""
+    matches = QUANTIZATION.findall(file)
+    return str(matches[-1]) if matches else ""

@@ -245,19 +245,19 @@ def _tokens(node: object) -> int:
 
 def with_output(wire: ApiFormat, document: dict[str, Any], tokens: int, base_url: str) -> bool:
     """Write the bound on output into the body field that the server honours; return whether the body changed."""
-    place = document
+    section = document
     if wire is ApiFormat.GEMINI:
-        place = document.get("generationConfig") or document.get("generation_config") or {}
+        section = document.get("generationConfig") or document.get("generation_config") or {}
     name = _output_field(wire, base_url)
-    stated = {field: place[field] for field in _OUTPUT_FIELDS[wire] if field in place}
+    stated = {field: section[field] for field in _OUTPUT_FIELDS[wire] if field in section}
     if stated == {name: tokens}:
         return False
     for field in stated:
-        del place[field]
-    place[name] = tokens
+        del section[field]
+    section[name] = tokens
     if wire is ApiFormat.GEMINI:
         document.pop("generation_config", None)
-        document["generationConfig"] = place
+        document["generationConfig"] = section
     return True
 
 
@@ -287,10 +287,10 @@ def _output_field(wire: ApiFormat, base_url: str) -> str:
 
 
 def _stated_output(wire: ApiFormat, document: Mapping[str, Any]) -> int:
-    place: Mapping[str, Any] = document
+    section: Mapping[str, Any] = document
     if wire is ApiFormat.GEMINI:
-        place = _generation_config(document)
-    stated = [place[name] for name in _OUTPUT_FIELDS[wire] if place.get(name) is not None]
+        section = _generation_config(document)
+    stated = [section[name] for name in _OUTPUT_FIELDS[wire] if section.get(name) is not None]
     for tokens in stated:
         if type(tokens) is not int or tokens < 1:
             raise ModelRequestRefused(400, "body", "Invalid bound on output tokens: expected an integer >= 1.")

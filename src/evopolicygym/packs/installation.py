@@ -70,11 +70,11 @@ def installed(name: str) -> InstalledPack | None:
     directory = packs_directory() / name
     try:
         document = (directory / DOCUMENT).read_bytes()
-        found = decoder(_InstalledDocument).json(document)
+        pack = decoder(_InstalledDocument).json(document)
     except (OSError, Undecodable):
         return None
     runs = os.access(directory / PYTHON, os.X_OK)
-    return InstalledPack(directory, found.requirements, found.python, found.versions, found.size_mb) if runs else None
+    return InstalledPack(directory, pack.requirements, pack.python, pack.versions, pack.size_mb) if runs else None
 
 
 def write_document(pack: InstalledPack) -> None:
@@ -85,18 +85,18 @@ def write_document(pack: InstalledPack) -> None:
 
 def needed(pack: Pack) -> InstalledPack:
     """Return a pack's own Python environment; raise ``UsageError`` if it or a requirement is missing."""
-    found = installed(pack.name)
-    if found is None:
+    environment = installed(pack.name)
+    if environment is None:
         raise UsageError(
             f"The pack {pack.name!r} is not installed: evopolicygym packs install {shell_word(pack.asked_by)} (about "
             f"{pack.size_mb} MB)."
         )
-    if missing := sorted(set(pack.requirements) - set(found.requirements)):
+    if missing := sorted(set(pack.requirements) - set(environment.requirements)):
         raise UsageError(
             f"The pack {pack.name!r} lacks requirements on which scores depend: {', '.join(missing)}. Reinstall it: "
             f"evopolicygym packs install {shell_word(pack.asked_by)}"
         )
-    return found
+    return environment
 
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -131,12 +131,12 @@ def interpreter(pack: str) -> str:
     """Return the executable of a pack's Python; with "", the current one. Raises ``UsageError`` if it is missing."""
     if not pack:
         return sys.executable
-    found = installed(pack)
-    if found is None:
+    environment = installed(pack)
+    if environment is None:
         raise UsageError(
             f"The pack {pack!r} is not installed. Install it: evopolicygym packs install {shell_word(pack)}"
         )
-    return str(found.interpreter)
+    return str(environment.interpreter)
 
 
 def foreign_command(python: Path, module: str, *words: str) -> list[str]:

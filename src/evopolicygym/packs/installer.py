@@ -76,10 +76,10 @@ def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
     requirements = (*pack.requirements, *_ours(pack))
     directory = packs_directory() / pack.name
     with _explained(pack, directory), _lock(directory) as lock:
-        found = installed(pack.name)
-        if found and set(found.requirements) == set(requirements):
+        existing = installed(pack.name)
+        if existing and set(existing.requirements) == set(requirements):
             report("already installed")
-            return found
+            return existing
         _check_space(pack, directory)
         partial = _prepare_partial(_partial(directory), requirements)
         log = partial / "install.log"
@@ -171,11 +171,11 @@ def _prepare_partial(partial: Path, requirements: Sequence[str]) -> Path:
     return partial
 
 
-def _environment_command(place: Path, python: str) -> list[str]:
-    shutil.rmtree(place, ignore_errors=True)
+def _environment_command(directory: Path, python: str) -> list[str]:
+    shutil.rmtree(directory, ignore_errors=True)
     if uv := shutil.which("uv"):
-        return [uv, "venv", "--quiet", "--python", python, str(place)]
-    return [python, "-I", "-m", "venv", str(place)]  # -I: nothing of the present directory
+        return [uv, "venv", "--quiet", "--python", python, str(directory)]
+    return [python, "-I", "-m", "venv", str(directory)]  # -I: nothing of the present directory
 
 
 def _install_commands(

@@ -162,17 +162,17 @@ def _state(summary: RunSummary, check: _Check, *, is_played: bool) -> tuple[Reco
     return (RecordState.UNVERIFIED, "; ".join(unchecked)) if unchecked else (RecordState.VERIFIED, "")
 
 
-def open_runs(places: Iterable[Path], follow: ProgressTracker = no_progress) -> CheckedRuns:
+def open_runs(paths: Iterable[Path], follow: ProgressTracker = no_progress) -> CheckedRuns:
     """Return all runs at or below some places, each once; ``follow`` wraps the loop over them, to show progress.
 
     Raises ``UsageError`` if a place doesn't exist, ``RecordError`` for a bundle that is refused.
     """
-    places = list(dict.fromkeys(places))
-    bundles = {place: unpack(place) for place in places if is_bundle(place)}
-    directories = [bundles[place].directory if place in bundles else place for place in places]
-    found = list(dict.fromkeys(found for directory in directories for found in candidates(directory)))
-    runs, problems = [], [item for item in found if isinstance(item, Problem)]
-    for root in follow("reading runs", [item for item in found if isinstance(item, Path)]):
+    paths = list(dict.fromkeys(paths))
+    bundles = {path: unpack(path) for path in paths if is_bundle(path)}
+    directories = [bundles[path].directory if path in bundles else path for path in paths]
+    items = list(dict.fromkeys(item for directory in directories for item in candidates(directory)))
+    runs, problems = [], [item for item in items if isinstance(item, Problem)]
+    for root in follow("reading runs", [item for item in items if isinstance(item, Path)]):
         try:
             runs.append(open_run(root))
         except (EvoPolicyGymError, OSError) as error:
@@ -180,12 +180,12 @@ def open_runs(places: Iterable[Path], follow: ProgressTracker = no_progress) -> 
     return CheckedRuns(tuple(runs), tuple(problems), tuple(bundles.values()), tuple(directories))
 
 
-def open_usable_runs(places: Iterable[Path], follow: ProgressTracker = no_progress) -> CheckedRuns:
+def open_usable_runs(paths: Iterable[Path], follow: ProgressTracker = no_progress) -> CheckedRuns:
     """Return what ``open_runs`` does where there is a run; else raise the reason.
 
     Raises ``UsageError`` if there are no runs at all, ``RecordError`` if none can be used.
     """
-    opened = open_runs(places, follow)
+    opened = open_runs(paths, follow)
     if opened.runs:
         return opened
     if not opened.problems:
@@ -201,12 +201,12 @@ def unusable(problems: Sequence[Problem]) -> RecordError:
     return RecordError("\n".join(["No run can be used.", *lines, *more]))
 
 
-def candidates(place: Path) -> Iterator[Path | Problem]:
+def candidates(directory: Path) -> Iterator[Path | Problem]:
     """Yield the run directories at or below a directory, resolved, and what there can't be read."""
-    if not place.exists():
-        raise UsageError(f"{place} does not exist; expected the directory of a run, or one with runs below it.")
-    for found in scan(place):
-        yield found if isinstance(found, Problem) else found.resolve()
+    if not directory.exists():
+        raise UsageError(f"{directory} does not exist; expected the directory of a run, or one with runs below it.")
+    for item in scan(directory):
+        yield item if isinstance(item, Problem) else item.resolve()
 
 
 def failures(findings: Sequence[Finding]) -> list[Finding]:
@@ -253,7 +253,7 @@ def _read_cache(paths: RunPaths) -> _Check | None:
         identity, key, findings, *head = row
         record = settled_key(_files(paths), code_key())
         if record is not None and _key(record, paths, identity) == key:
-            return _Check(tuple(Finding(**found) for found in json.loads(findings)), Mark(*head))
+            return _Check(tuple(Finding(**fields) for fields in json.loads(findings)), Mark(*head))
     return None
 
 

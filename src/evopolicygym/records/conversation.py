@@ -116,8 +116,8 @@ class ConversationSteps:
 
 def _latest(step: ConversationStep, call_id: str) -> int:
     """Return the place of a step's latest call with a tool's id; -1 without one."""
-    places = (at for at, call in enumerate(step.calls) if call.id == call_id or call.id.startswith(f"{call_id}-"))
-    return max(places, default=-1)
+    indices = (at for at, call in enumerate(step.calls) if call.id == call_id or call.id.startswith(f"{call_id}-"))
+    return max(indices, default=-1)
 
 
 def as_arguments(arguments: object) -> Mapping[str, Any]:

@@ -188,9 +188,9 @@ def _refuse_other_nonce(identity: str, nonce: str) -> None:
     ledger = ledger_of(identity)
     others = (ledger.nonces if ledger else frozenset()) - {nonce}
     if others:
-        had, given = (f"nonce {text}" if text else "no nonce" for text in (min(others), nonce))
+        expected, given = (f"nonce {text}" if text else "no nonce" for text in (min(others), nonce))
         raise UsageError(
-            f"Invalid nonce: expected {had}, as other runs of this experiment have, got {given}. Begin another "
+            f"Invalid nonce: expected {expected}, as other runs of this experiment have, got {given}. Begin another "
             f"experiment: --experiment NAME"
         )
 
@@ -326,8 +326,8 @@ def of_run(run: Path, opened: RunOpened) -> Experiment:
         if opened.split is SplitSource.DIRECTORY:
             own.cases(opened.task.environment.name, opened.split)  # they may not be on this machine
     except UsageError:
-        if found := revealed(run, opened.experiment):
-            return replace(found, nonce=opened.nonce)
+        if experiment := revealed(run, opened.experiment):
+            return replace(experiment, nonce=opened.nonce)
         raise
     return replace(own, nonce=opened.nonce)
 
@@ -335,12 +335,12 @@ def of_run(run: Path, opened: RunOpened) -> Experiment:
 def committed_cases(opened: RunOpened, experiment: Experiment) -> CaseSet:
     """Return a run's cases; raise ``RecordError`` unless they, and its interface, are those that it committed to."""
     environment, key = opened.task.environment.name, experiment.key(opened.split)
-    found = experiment.cases(environment, opened.split)
-    if case_rules.commitment(found, case_rules.salt(key, environment)) != opened.commitment:
+    cases = experiment.cases(environment, opened.split)
+    if case_rules.commitment(cases, case_rules.salt(key, environment)) != opened.commitment:
         raise RecordError("The secret's cases are not those that the run committed to when it was opened.")
     if opened.interface != _drawn_interface(opened, key):
         raise RecordError("The run's interface is not the one that the experiment's secret draws.")
-    return found
+    return cases
 
 
 def _drawn_interface(opened: RunOpened, key: bytes) -> Mapping[str, Any]:
@@ -423,7 +423,7 @@ def ledger_of(identity: str) -> Ledger | None:
         raise RecordError(f"{file} can't be read as the list of an experiment's runs: {error}") from error
 
 
-def keep_cases(experiment: Experiment, found: CaseSet, directory: Path, task: Task) -> None:
+def keep_cases(experiment: Experiment, cases: CaseSet, directory: Path, task: Task) -> None:
     """Keep the cases that were read from a directory with the secret, so that a run can be resumed without it.
 
     Raises ``UsageError`` where they are fewer than the task asks for, or others than runs of this experiment played.
@@ -434,10 +434,10 @@ def keep_cases(experiment: Experiment, found: CaseSet, directory: Path, task: Ta
         Split.HELD_OUT: task.held_out_cases,
     }
     for split, count in asked.items():
-        if len(found.seeds[split]) < count:
-            raise UsageError(f"{directory} holds {len(found.seeds[split])} {split} cases; this run asks for {count}.")
+        if len(cases.seeds[split]) < count:
+            raise UsageError(f"{directory} holds {len(cases.seeds[split])} {split} cases; this run asks for {count}.")
     kept = _cases_file(experiment.identity, task.environment.name)
-    text = json.dumps({split.value: list(seeds) for split, seeds in found.seeds.items()})
+    text = json.dumps({split.value: list(seeds) for split, seeds in cases.seeds.items()})
     if kept.exists() and kept.read_text(encoding="utf-8") != text:
         raise UsageError(
             f"Runs of this experiment played other cases of {task.environment.name} than {directory} holds now; begin "
@@ -478,13 +478,13 @@ def is_revealed(runs: Path, name: str) -> bool:
     return (directory / REVEALED_FILE).exists() or marked.exists()
 
 
-def missing_runs(found: Mapping[str, Collection[str]]) -> dict[str, tuple[int, int]]:
+def missing_runs(ids_by_experiment: Mapping[str, Collection[str]]) -> dict[str, tuple[int, int]]:
     """Return how many runs of each experiment are not among those found, and how many it began on this machine.
 
     Of experiments whose runs are not listed here, or that lack none, nothing is returned.
     """
     missing = {}
-    for identity, ids in found.items():
+    for identity, ids in ids_by_experiment.items():
         with suppress(RecordError, UsageError):
             ledger = ledger_of(identity)
             if ledger and (count := len(set(ledger.runs).difference(ids))):
@@ -494,14 +494,14 @@ def missing_runs(found: Mapping[str, Collection[str]]) -> dict[str, tuple[int, i
 
 def revealed(run: Path, identity: str) -> Experiment | None:
     """Return the experiment of a run as it was revealed in the experiment's directory, or None."""
-    found = _revealed(run, identity)
-    return found[1] if found else None
+    pair = _revealed(run, identity)
+    return pair[1] if pair else None
 
 
 def revealed_file(run: Path, identity: str) -> Path | None:
     """Return the file in the experiment's directory of a run that reveals it, or None."""
-    found = _revealed(run, identity)
-    return found[0] if found else None
+    pair = _revealed(run, identity)
+    return pair[0] if pair else None
 
 
 def _revealed(run: Path, identity: str) -> tuple[Path, Experiment] | None:

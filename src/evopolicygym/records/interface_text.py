@@ -32,17 +32,17 @@ def _changes(transform: Transform, schema: Schema, name: str) -> Iterator[str]:
             yield from _array_changes(transform, schema, name)
         case "MultiDiscrete":
             yield f"{name}: your entries are the standard entries {_listed(transform['order'])}, in this order."
-            for place in transform["order"]:
-                start = int((schema.get("start") or [0] * len(schema["nvec"]))[place])
-                yield f"{name}, standard entry {place}: {_codes(transform['codes'][place], start)}"
+            for index in transform["order"]:
+                start = int((schema.get("start") or [0] * len(schema["nvec"]))[index])
+                yield f"{name}, standard entry {index}: {_codes(transform['codes'][index], start)}"
         case "MultiBinary":
             yield f"{name}: your elements, row by row, are the standard elements {_listed(transform['order'])}."
-            turned = [place for place, is_turned in enumerate(transform["turned"]) if is_turned]
+            turned = [index for index, is_turned in enumerate(transform["turned"]) if is_turned]
             yield f"{name}: of your elements, these are 1 where the standard is 0: {_listed(turned) or 'none'}."
         case "Tuple":
             yield f"{name}: your parts are the standard parts {_listed(transform['order'])}, in this order."
-            for place, (part, space) in enumerate(zip(transform["parts"], schema["spaces"], strict=True)):
-                yield from _changes(part, space, f"{name}, standard part {place}")
+            for index, (part, space) in enumerate(zip(transform["parts"], schema["spaces"], strict=True)):
+                yield from _changes(part, space, f"{name}, standard part {index}")
         case "Dict":
             for part, space in schema["spaces"].items():
                 yield from _changes(transform["parts"][part], space, f"{name}[{part!r}]")
@@ -54,8 +54,8 @@ def _array_changes(transform: Transform, schema: Schema, name: str) -> Iterator[
     if len(shape) == 1 and shape[0] <= MOST_LISTED:
         entries = zip(axes[0], factors, offsets or [0] * shape[0], strict=True)
         parts = (
-            f"yours [{place}] is {rescaled(f'[{standard}]', factor, offset)}"
-            for place, (standard, factor, offset) in enumerate(entries)
+            f"yours [{index}] is {rescaled(f'[{standard}]', factor, offset)}"
+            for index, (standard, factor, offset) in enumerate(entries)
         )
         yield f"{name}: {', '.join(parts)}."
         return
@@ -68,14 +68,14 @@ def _array_changes(transform: Transform, schema: Schema, name: str) -> Iterator[
         yield f"{name}: then multiplied, along your last axis, by {_listed(factors)}."
     if any(offsets):
         yield f"{name}: then increased, along your last axis, by {_listed(offsets)}."
-    for place, codes in enumerate(transform.get("codes", [])):
-        where = f" in your index {place} of the last axis" if len(transform["codes"]) > 1 else ""
+    for index, codes in enumerate(transform.get("codes", [])):
+        where = f" in your index {index} of the last axis" if len(transform["codes"]) > 1 else ""
         first = transform["first_code"]
         yield f"{name}{where}: {_codes([code - first for code in codes], first)}"
 
 
 def _codes(codes: Sequence[int], start: int) -> str:
-    standard = [int(place) + start for place in invert_order(codes)]
+    standard = [int(index) + start for index in invert_order(codes)]
     yours = f"{start} to {start + len(codes) - 1}"
     return f"your numbers {yours} are the standard numbers {_listed(standard)}, in this order."
 
@@ -99,21 +99,21 @@ def _plain(space: Space, name: str) -> Iterator[str]:
             low, high = (bound.ravel().tolist() for bound in space.limits())
             if space.size <= MOST_LISTED:
                 ends = zip(low, high, strict=True)
-                yield from (f"  - [{place}] {least:g} to {most:g}" for place, (least, most) in enumerate(ends))
+                yield from (f"  - [{index}] {least:g} to {most:g}" for index, (least, most) in enumerate(ends))
             else:
                 yield f"  - each element {min(low):g} to {max(high):g}"
         case MultiDiscrete():
             yield f"{before}{len(space.nvec)} integers"
             ends = zip(space.start, space.nvec, strict=True)
-            yield from (f"  - [{place}] {start} to {start + n - 1}" for place, (start, n) in enumerate(ends))
+            yield from (f"  - [{index}] {start} to {start + n - 1}" for index, (start, n) in enumerate(ends))
         case MultiBinary():
             yield f"{before}an array of shape {_shape(space.shape)} of zeros and ones"
         case Text():
             yield f"{before}a text of at most {space.max_length} characters"
         case Tuple():
             yield f"{before}a tuple of {len(space.spaces)} parts"
-            for place, part in enumerate(space.spaces):
-                yield from _plain(part, f"{name}[{place}]")
+            for index, part in enumerate(space.spaces):
+                yield from _plain(part, f"{name}[{index}]")
         case Dict():
             yield f"{before}a dict with the keys {', '.join(key for key, _ in space.spaces)}"
             for key, part in space.spaces:

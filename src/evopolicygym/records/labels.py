@@ -43,8 +43,8 @@ def labels_path(run: Path) -> Path:
 def read_labels(run: Path) -> RunLabels:
     """Return a run's labels; empty ones where there is no such file, or nothing that can be read as one."""
     try:
-        found = json.loads(regular_file.read(labels_path(run), MOST_BYTES))
-        name, tags, note = found["name"], found["tags"], found["note"]
+        document = json.loads(regular_file.read(labels_path(run), MOST_BYTES))
+        name, tags, note = document["name"], document["tags"], document["note"]
         if isinstance(tags, list) and all(isinstance(text, str) for text in (name, note, *tags)):
             return RunLabels(name, tuple(dict.fromkeys(tags)), note)
     except (OSError, RecordError, UsageError, ValueError, RecursionError, KeyError, TypeError):

@@ -25,8 +25,8 @@ def nonce_finding(root: Path, opened: RunOpened, demanded: str = "") -> Finding 
     if not (recorded or demanded):
         return None
     if demanded and recorded != demanded:
-        found = f"nonce {printable(recorded)}" if recorded else "no nonce"
-        return Finding(NONCE, ok=False, detail=f"expected nonce {demanded}, the run has {found}")
+        actual = f"nonce {printable(recorded)}" if recorded else "no nonce"
+        return Finding(NONCE, ok=False, detail=f"expected nonce {demanded}, the run has {actual}")
     try:
         owner = experiment.of_run(root, opened)
     except UsageError:

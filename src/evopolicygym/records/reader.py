@@ -139,7 +139,7 @@ class Problem:
 
 def find_runs(below: Path) -> Iterator[Path]:
     """Yield all run directories below a directory, in the order of their paths; ``scan`` yields what is no run, too."""
-    return (found for found in scan(below) if isinstance(found, Path))
+    return (item for item in scan(below) if isinstance(item, Path))
 
 
 def scan(below: Path) -> Iterator[Path | Problem]:
@@ -176,12 +176,12 @@ def scan(below: Path) -> Iterator[Path | Problem]:
     yield from unreadable
 
 
-def expand_runs(places: Iterable[Path]) -> list[Path]:
+def expand_runs(paths: Iterable[Path]) -> list[Path]:
     """Return the run directories at or below each place, each once.
 
     A place without runs is returned as it is, so that its reader reports what it lacks.
     """
-    return list(dict.fromkeys(root for place in places for root in (list(find_runs(place)) or [place])))
+    return list(dict.fromkeys(root for path in paths for root in (list(find_runs(path)) or [path])))
 
 
 def run_ids(below: Path) -> list[str]:

@@ -306,57 +306,59 @@ def _count_submissions(root: Path, budget: int) -> int:
 def _submission(root: Path, index: int, budget: int, spent: int) -> SubmissionState:
     name = _name("submit", index, budget)
     directory = RunPaths(root).feedback / name
-    found = _read(root, directory / SUMMARY, _Summary)
-    _check_summary(found, f"{name}/{SUMMARY}", index, budget, spent)
-    first = spent if found.first_global_episode is None else found.first_global_episode
-    cases = found.env_instances if found.n_episodes else ()
+    summary = _read(root, directory / SUMMARY, _Summary)
+    _check_summary(summary, f"{name}/{SUMMARY}", index, budget, spent)
+    first = spent if summary.first_global_episode is None else summary.first_global_episode
+    cases = summary.env_instances if summary.n_episodes else ()
     episodes = [
-        _episode(root, directory, found, local, first + local, budget) for local in range(len(found.returns or ()))
+        _episode(root, directory, summary, local, first + local, budget) for local in range(len(summary.returns or ()))
     ]
-    status = _STATUS.get(found.status, SubmissionStatus.OTHER)
-    error = None if status is SubmissionStatus.OK else LoadError(status, f"{printable(found.status)}, see errors.txt")
+    status = _STATUS.get(summary.status, SubmissionStatus.OTHER)
+    error = None if status is SubmissionStatus.OK else LoadError(status, f"{printable(summary.status)}, see errors.txt")
     return SubmissionState(
-        charged=SubmissionCharged(found.submit_started_at, index, name, cases),
+        charged=SubmissionCharged(summary.submit_started_at, index, name, cases),
         first_global_episode=first,
-        remaining_budget=found.remaining_budget,
+        remaining_budget=summary.remaining_budget,
         episodes=(*episodes, *[None] * (len(cases) - len(episodes))),
-        published=SubmissionPublished(found.submit_completed_at, index, status, "", found.wall_time_seconds, error),
+        published=SubmissionPublished(summary.submit_completed_at, index, status, "", summary.wall_time_seconds, error),
     )
 
 
-def _check_summary(found: _Summary, file: str, index: int, budget: int, spent: int) -> None:
+def _check_summary(summary: _Summary, file: str, index: int, budget: int, spent: int) -> None:
     """Raise ``RecordError`` for a summary that contradicts itself or the run."""
-    count, returns = found.n_episodes, found.returns or ()
-    _check(found.submit_index == index, file, "submit_index", str(index), found.submit_index)
-    _check(len(found.status) <= MAX_TEXT, file, "status", f"at most {MAX_TEXT} characters")
+    count, returns = summary.n_episodes, summary.returns or ()
+    _check(summary.submit_index == index, file, "submit_index", str(index), summary.submit_index)
+    _check(len(summary.status) <= MAX_TEXT, file, "status", f"at most {MAX_TEXT} characters")
     _check(0 <= count <= budget - spent, file, "n_episodes", f"0 to {budget - spent}", count)
-    _check(count in {0, len(found.env_instances)}, file, "n_episodes", f"{len(found.env_instances)}", count)
-    _check(all(0 <= case < 1 << 63 for case in found.env_instances), file, "env_instances", "indices from 0")
-    _check(0 <= found.remaining_budget <= budget, file, "remaining_budget", f"0 to {budget}", found.remaining_budget)
-    _check(found.wall_time_seconds >= 0, file, "wall_time_seconds", "at least 0", found.wall_time_seconds)
-    whole = len(returns) == count > 0 if found.status == SubmissionStatus.OK else len(returns) <= count
+    _check(count in {0, len(summary.env_instances)}, file, "n_episodes", f"{len(summary.env_instances)}", count)
+    _check(all(0 <= case < 1 << 63 for case in summary.env_instances), file, "env_instances", "indices from 0")
+    _check(
+        0 <= summary.remaining_budget <= budget, file, "remaining_budget", f"0 to {budget}", summary.remaining_budget
+    )
+    _check(summary.wall_time_seconds >= 0, file, "wall_time_seconds", "at least 0", summary.wall_time_seconds)
+    whole = len(returns) == count > 0 if summary.status == SubmissionStatus.OK else len(returns) <= count
     _check(whole, file, "returns", f"{count} numbers", len(returns))
-    first = found.first_global_episode
+    first = summary.first_global_episode
     _check(first is None or first == spent, file, "first_global_episode", str(spent), first)
-    lengths = found.episode_lengths
+    lengths = summary.episode_lengths
     fits = lengths is None or (len(lengths) == len(returns) and all(0 <= length < 1 << 53 for length in lengths))
     _check(fits, file, "episode_lengths", f"{len(returns)} numbers of steps")
-    for name, values in (found.reward_components_per_episode or {}).items():
+    for name, values in (summary.reward_components_per_episode or {}).items():
         what = f"reward_components_per_episode.{printable(name[:MAX_TEXT])}"
         _check(len(values) == len(returns), file, what, f"{len(returns)} numbers", len(values))
     for name in ("submit_started_at", "submit_completed_at"):
-        _check_time(file, name, getattr(found, name))
+        _check_time(file, name, getattr(summary, name))
 
 
-def _episode(root: Path, directory: Path, found: _Summary, local: int, number: int, budget: int) -> Episode:
-    assert found.returns is not None  # noqa: S101 - for the type checker: it is one of its returns
-    length = found.episode_lengths[local] if found.episode_lengths else 0
+def _episode(root: Path, directory: Path, summary: _Summary, local: int, number: int, budget: int) -> Episode:
+    assert summary.returns is not None  # noqa: S101 - for the type checker: it is one of its returns
+    length = summary.episode_lengths[local] if summary.episode_lengths else 0
     last = _last_step(root, directory / EPISODES / _name("ep", number, budget) / TRAJECTORY)
-    reason = FailureReason.TIMEOUT if local in (found.timeouts or ()) else FailureReason.ERROR
-    failed = local in {*(found.timeouts or ()), *(found.errors or ())}
-    components = (found.reward_components_per_episode or {}).items()
+    reason = FailureReason.TIMEOUT if local in (summary.timeouts or ()) else FailureReason.ERROR
+    failed = local in {*(summary.timeouts or ()), *(summary.errors or ())}
+    components = (summary.reward_components_per_episode or {}).items()
     return Episode(
-        episode_return=found.returns[local],
+        episode_return=summary.returns[local],
         length=length,
         terminated=last is not None and last.terminated,
         truncated=last is not None and last.truncated,
@@ -394,13 +396,13 @@ def _read(root: Path, file: Path, kind: type[Decoded]) -> Decoded:
         raise RecordError(f"{name} can't be read: {error.strerror}.") from error
 
 
-def _check(condition: bool, file: str, name: str, expected: str, found: object = None) -> None:  # noqa: FBT001 - a test
+def _check(condition: bool, file: str, name: str, expected: str, value: object = None) -> None:  # noqa: FBT001 - a test
     if not condition:
-        raise _invalid(file, name, expected, found)
+        raise _invalid(file, name, expected, value)
 
 
-def _invalid(file: str, name: str, expected: str, found: object = None) -> RecordError:
-    got = "" if found is None else f", got {printable(str(found)[:60])!r}"
+def _invalid(file: str, name: str, expected: str, value: object = None) -> RecordError:
+    got = "" if value is None else f", got {printable(str(value)[:60])!r}"
     return RecordError(f"{file} can't be read: {name}: expected {expected}{got}.")
 
 

@@ -327,14 +327,14 @@ class RunRow(Record):
 
     def __post_init__(self) -> None:
         """Compute the score, and its place between the anchors, from the held-out returns."""
-        found = estimate(self.held_out_returns) if self.held_out_returns else None
-        object.__setattr__(self, "score", found.mean if found else None)
-        object.__setattr__(self, "score_standard_error", found.standard_error if found else None)
+        estimated = estimate(self.held_out_returns) if self.held_out_returns else None
+        object.__setattr__(self, "score", estimated.mean if estimated else None)
+        object.__setattr__(self, "score_standard_error", estimated.standard_error if estimated else None)
         random, reference = self.random_anchor, self.reference_anchor
-        place = None
-        if found and random and reference and reference.mean > random.mean:
-            place = normalised(found.mean, random.mean, reference.mean)
-        object.__setattr__(self, "normalised", place)
+        normalised_score = None
+        if estimated and random and reference and reference.mean > random.mean:
+            normalised_score = normalised(estimated.mean, random.mean, reference.mean)
+        object.__setattr__(self, "normalised", normalised_score)
 
     @property
     def is_release(self) -> bool:

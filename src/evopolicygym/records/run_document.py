@@ -259,16 +259,16 @@ def usage_before_submissions(record: RunRecord) -> list[UsageSummary | None]:
     if usage is None:
         return [None] * len(record.state.submissions)
     events: list[Event] = []
-    found, before = list[UsageSummary | None](), dict.fromkeys(usage.amounts, 0.0)
+    summaries, before = list[UsageSummary | None](), dict.fromkeys(usage.amounts, 0.0)
     for event in record.events:
         if isinstance(event, AgentStarted | AgentMetered | AgentEnded):
             events.append(event)
         elif isinstance(event, SubmissionCharged):
             total = before | _sum_usage([event.usage for event in _usage_events(events) if event.usage])
             known = {name: total[name] - before[name] for name, amount in usage.amounts.items() if amount is not None}
-            found.append(UsageSummary({"cost": None, **known}))
+            summaries.append(UsageSummary({"cost": None, **known}))
             before = total
-    return found
+    return summaries
 
 
 def _tool_usage(record: RunRecord) -> UsageSummary | None:

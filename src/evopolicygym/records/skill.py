@@ -58,7 +58,7 @@ def is_unchanged(workspace: Path, identity: str) -> bool:
 def _files(directory: Path, root: Path | None = None) -> dict[str, tuple[int, str]]:
     """Return the size and the SHA-256 of each of a skill's files, by path."""
     files = hash_files(directory, root, MOST_BYTES)
-    return {path: found for path, found in files.items() if LEFT_OUT.isdisjoint(path.split("/"))}
+    return {path: entry for path, entry in files.items() if LEFT_OUT.isdisjoint(path.split("/"))}
 
 
 def _digest(files: Mapping[str, tuple[int, str]]) -> str:

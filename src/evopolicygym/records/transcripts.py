@@ -298,8 +298,8 @@ def _acp_title(update: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if update.get("kind") == "execute":
         return {"command": title.strip("`")}
-    places = update.get("locations") or ()
-    return {"title": title, **({"path": places[0]["path"]} if places else {})}
+    locations = update.get("locations") or ()
+    return {"title": title, **({"path": locations[0]["path"]} if locations else {})}
 
 
 def _acp_result(update: Mapping[str, Any]) -> str:
@@ -355,19 +355,19 @@ class Transcript:
 
 def read_transcript(agent: str, path: Path, root: Path) -> Transcript | None:
     """Return an agent's transcript; None if it doesn't exist. The agent must be a key of ``READERS``."""
-    read, steps, unread, found = READERS[agent], ConversationSteps(), 0, SubmissionOffsets()
+    read, steps, unread, submissions = READERS[agent], ConversationSteps(), 0, SubmissionOffsets()
     try:
         for steps.line, line in enumerate(transcript_lines(path, root), 1):
             try:
                 read(json.loads(line, parse_constant=str), steps)
             except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, StopIteration):
                 unread += bool(line.strip())
-            found.add(line, len(steps.steps))
+            submissions.add(line, len(steps.steps))
     except FileNotFoundError:
         return None
     except (OSError, RecordError) as error:
         raise RecordError(f"{path}: {error}") from error
-    return Transcript(steps.steps, steps.version, unread, found.offsets)
+    return Transcript(steps.steps, steps.version, unread, submissions.offsets)
 
 
 def transcript_of(record: RunRecord) -> Transcript | None:

@@ -175,8 +175,8 @@ def _evaluation(state: RunState, expected: str, paths: RunPaths) -> Finding:
         detail = "the hidden episodes' files were left out of this record; --replay plays them again in their stead"
         return Finding("evaluation", ok=False, detail=detail, settled_by_replay=True)
     other = "the hidden episodes' files are not those that were scored"
-    found = _same("evaluation", expected, lambda: feedback_sha256(paths.evaluation, paths.root), other)
-    return found if not found.ok else _returns(state, paths)
+    finding = _same("evaluation", expected, lambda: feedback_sha256(paths.evaluation, paths.root), other)
+    return finding if not finding.ok else _returns(state, paths)
 
 
 def _returns(state: RunState, paths: RunPaths) -> Finding:
@@ -219,7 +219,7 @@ def _post_hoc(state: RunState, paths: RunPaths) -> Iterator[Finding]:
     except (OSError, RecordError) as error:
         yield Finding(what, ok=False, detail=str(error))
         return
-    wrong = [name for name, found in known.items() if state.post_hoc.get(name) != post_hoc_sha256(found)]
+    wrong = [name for name, result in known.items() if state.post_hoc.get(name) != post_hoc_sha256(result)]
     left_out = len(state.post_hoc.keys() - known.keys())
     named = ", ".join(name[:12] for name in wrong[:MOST_NAMED])
     if wrong:
@@ -229,10 +229,10 @@ def _post_hoc(state: RunState, paths: RunPaths) -> Iterator[Finding]:
         yield Finding(what, ok=True, detail=f"{len(known)} checkpoints as they were played{more}")
 
 
-def _same(what: str, expected: str, found: Callable[[], str], other: str) -> Finding:
+def _same(what: str, expected: str, compute: Callable[[], str], other: str) -> Finding:
     """Return whether the value is the expected one, or why it can't be read."""
     try:
-        intact = found() == expected
+        intact = compute() == expected
     except FileNotFoundError:
         intact = False
     except (OSError, RecordError) as error:
@@ -266,8 +266,8 @@ def _feedback(state: RunState, paths: RunPaths) -> Iterator[Finding]:
             continue
         directory = paths.published_feedback(submission.index)
         expected = submission.published.feedback_sha256
-        found = partial(feedback_sha256, directory, paths.root)
-        same = _same(f"feedback {directory.name}", expected, found, "its files are not those that were published")
+        compute = partial(feedback_sha256, directory, paths.root)
+        same = _same(f"feedback {directory.name}", expected, compute, "its files are not those that were published")
         yield same if not same.ok else _summary(same.name, submission, directory / SUMMARY, paths.root)
 
 

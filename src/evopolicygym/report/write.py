@@ -154,8 +154,8 @@ def write_report(
 
 def _localised(group: ReportGroup, local: Callable[[str], str]) -> ReportGroup:
     """Return a group whose problems name no directory of this machine, before tables escape characters of paths."""
-    found = group.findings.problems
-    problems = tuple(Problem(Path(local(str(problem.root))), local(problem.reason)) for problem in found)
+    originals = group.findings.problems
+    problems = tuple(Problem(Path(local(str(problem.root))), local(problem.reason)) for problem in originals)
     return replace(group, findings=replace(group.findings, problems=problems))
 
 
@@ -168,7 +168,7 @@ def _with_surroundings(groups: Sequence[ReportGroup], shipped: PublishedData) ->
     for group in groups:
         others = [other.findings.table for other in groups if other is not group and other.findings.table]
         shown = {task.name for task in group.findings.table.tasks} if group.findings.table else set()
-        figures = [found.narrowed(ids[name] for name in shown if name in ids) for found in shipped.figures]
+        figures = [figure.narrowed(ids[name] for name in shown if name in ids) for figure in shipped.figures]
         yield replace(group, findings=replace(group.findings, around=Surroundings(others, figures, ids)))
 
 

@@ -32,11 +32,11 @@ def variables(*, pinned: bool = True) -> Mapping[str, str]:
     """
     if not pinned:
         return ONE_THREAD
-    found = {**ONE_THREAD, "MKL_CBWR": "COMPATIBLE", "NPY_DISABLE_CPU_FEATURES": " ".join(_vector_features())}
+    settings = {**ONE_THREAD, "MKL_CBWR": "COMPATIBLE", "NPY_DISABLE_CPU_FEATURES": " ".join(_vector_features())}
     kernels, is_x86 = KERNELS.get(platform.machine()), platform.machine() == "x86_64"
     if kernels:
-        found["OPENBLAS_CORETYPE"] = kernels
-    return {**found, "GLIBC_TUNABLES": NO_FUSED_OPERATIONS} if is_x86 else found
+        settings["OPENBLAS_CORETYPE"] = kernels
+    return {**settings, "GLIBC_TUNABLES": NO_FUSED_OPERATIONS} if is_x86 else settings
 
 
 def findings() -> dict[str, str]:

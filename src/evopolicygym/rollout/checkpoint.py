@@ -331,23 +331,23 @@ def with_settings(content: bytes, settings: Mapping[str, Setting]) -> bytes:
 
 def _replace_values(text: str, settings: Mapping[str, Setting]) -> str:
     """Return a JSON object's text with some values replaced, and nothing else changed."""
-    read, edits, place = json.JSONDecoder().raw_decode, [], _value_after(text, "{", 0)
-    while text[place] != "}":
-        name, end = read(text, place)
+    read, edits, position = json.JSONDecoder().raw_decode, [], _value_after(text, "{", 0)
+    while text[position] != "}":
+        name, end = read(text, position)
         start = _value_after(text, ":", end)
         value, end = read(text, start)
         if name in settings and settings[name] != value:
             edits.append((start, end, json.dumps(settings[name])))
-        place = WHITE_SPACE.match(text, end).end()  # type: ignore[union-attr] # it matches nothing, too
-        place = _value_after(text, ",", place) if text[place] == "," else place
+        position = WHITE_SPACE.match(text, end).end()  # type: ignore[union-attr] # it matches nothing, too
+        position = _value_after(text, ",", position) if text[position] == "," else position
     for start, end, value in reversed(edits):
         text = text[:start] + value + text[end:]
     return text
 
 
-def _value_after(text: str, sign: str, place: int) -> int:
+def _value_after(text: str, sign: str, position: int) -> int:
     """Return the position of the next value, after a sign and white space around it."""
-    return WHITE_SPACE.match(text, text.index(sign, place) + 1).end()  # type: ignore[union-attr] # as above
+    return WHITE_SPACE.match(text, text.index(sign, position) + 1).end()  # type: ignore[union-attr] # as above
 
 
 def _read_parameters(content: bytes) -> dict[str, object]:

@@ -108,8 +108,8 @@ def make(config: AgentConfig) -> Agent:
         raise UsageError(f"Invalid option command {command!r}: {error}. Example: {example}") from error
     if not words or "program" in config.options:
         raise UsageError(f"The agent {config.name!r} needs the option command, and not program. Example: {example}")
-    found = shutil.which(words[0])
-    if found is None:
+    executable = shutil.which(words[0])
+    if executable is None:
         raise UsageError(
             f"The agent {config.name!r} needs the program {words[0]!r}, which was not found. Install it, or give its "
             f"path: --option command=PATH"
@@ -117,7 +117,7 @@ def make(config: AgentConfig) -> Agent:
     kind, more = KNOWN.get(Path(words[0]).name, (None, ()))
     wire = str(config.options.get("model_wire", ""))
     tool = AcpTool(
-        (*launch_command(Path(found)), *words[1:], *more),
+        (*launch_command(Path(executable)), *words[1:], *more),
         kind(config.effort) if kind else None,
         ApiFormat(wire) if wire in set(ApiFormat) else ApiFormat.AUTO,
     )

@@ -23,8 +23,8 @@ class KimiCode(Tool):
 
     def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return the tool's environment variables."""
-        place = {"BASE_URL": endpoint.address, "API_KEY": endpoint.key, "PROVIDER_TYPE": "openai", "NAME": model}
-        named = {f"KIMI_MODEL_{name}": value for name, value in place.items()}
+        settings = {"BASE_URL": endpoint.address, "API_KEY": endpoint.key, "PROVIDER_TYPE": "openai", "NAME": model}
+        named = {f"KIMI_MODEL_{name}": value for name, value in settings.items()}
         return {**named, "KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
 
     def parse_event(self, event: Event) -> ToolEvent:

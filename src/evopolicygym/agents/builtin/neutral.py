@@ -148,10 +148,10 @@ class _Conversation:
 
     def run(self) -> tuple[AgentEnd, str]:
         """Converse until the budget is spent or the model stops; return how the turn ends, and why."""
-        place, texts = files("evopolicygym.agents.kit") / "neutral_harness", ["prompt.md"]
+        directory, texts = files("evopolicygym.agents.kit") / "neutral_harness", ["prompt.md"]
         if self._actions is Actions.TEXT:
             texts.append("prompt_text.md")
-        self._say("".join((place / name).read_text(encoding="utf-8") for name in texts), begins=True)
+        self._say("".join((directory / name).read_text(encoding="utf-8") for name in texts), begins=True)
         before, without = self._judge.info().remaining_budget, list[str]()
         while True:
             info = self._judge.info()
@@ -173,12 +173,12 @@ class _Conversation:
         """Return why answers led to nothing, and the next step."""
         words = " ".join(answers[-1].split())
         quoted = words if len(words) <= LAST_WORDS else words[:LAST_WORDS] + " …"
-        said = f"the last one began: {quoted!r}" if words else "the last one was empty"
+        last = f"the last one began: {quoted!r}" if words else "the last one was empty"
         tools = dict.fromkeys(tool for answer in answers for tool in tools_called(answer))
         calls = f"; calls were written as text, of {', '.join(map(repr, tools))}, not of 'bash'" if tools else ""
         if "bash" in tools:
             calls = "; calls were written as text that could not be read"
-        reason = f"{len(answers)} answers in a row had no command to run, with {left} episodes left{calls}; {said}."
+        reason = f"{len(answers)} answers in a row had no command to run, with {left} episodes left{calls}; {last}."
         if self._actions is Actions.TEXT:
             return f"{reason} Try a larger model, or --agent rewrite, which asks for programs alone."
         if tools or OTHER_CALL in answers or not self._n_calls:
@@ -200,8 +200,8 @@ class _Conversation:
             results.append(UNREADABLE if command is None else self._bash.run(command))
             self._transcript.write("tool", text=results[-1])
         add_step(self._history, answer, results)
-        said = OTHER_CALL if answer.calls else answer.text
-        return any(command is not None for command in commands), said
+        text = OTHER_CALL if answer.calls else answer.text
+        return any(command is not None for command in commands), text
 
     def _say(self, text: str, **more: object) -> None:
         self._history.say(text)

@@ -184,7 +184,7 @@ def _list(tries: list[Try]) -> str:
 def _fill(prompt: str, values: Mapping[str, str]) -> str:
     """Return a prompt with its placeholders filled, none of them within what fills another."""
     placeholders = re.compile("|".join(map(re.escape, values)))
-    return placeholders.sub(lambda found: values[found[0]].strip(), prompt)
+    return placeholders.sub(lambda match: values[match[0]].strip(), prompt)
 
 
 def program_in(answer: str, best: str) -> str | None:
@@ -221,21 +221,21 @@ def _describe(evaluation: Evaluation) -> str:
         return f"It could not be played: {evaluation.load_error[-MOST_ERROR:]}"
     returns = ", ".join(f"{value:g}" for value in evaluation.returns)
     lines = [f"mean return {evaluation.mean:g} over {len(evaluation.returns)} initial states ({returns})."]
-    worst = min(range(len(evaluation.returns)), key=lambda place: evaluation.returns[place])
+    worst = min(range(len(evaluation.returns)), key=lambda index: evaluation.returns[index])
     lines += _steps(evaluation, worst)
     if evaluation.errors:
-        place, error = next(iter(evaluation.errors.items()))
-        lines.append(f"{len(evaluation.errors)} episodes failed, episode {place} with:\n{error[-MOST_ERROR:]}")
+        index, error = next(iter(evaluation.errors.items()))
+        lines.append(f"{len(evaluation.errors)} episodes failed, episode {index} with:\n{error[-MOST_ERROR:]}")
     return "\n".join(lines)
 
 
-def _steps(evaluation: Evaluation, place: int) -> list[str]:
+def _steps(evaluation: Evaluation, index: int) -> list[str]:
     """Return how an episode ended, with its last steps, as far as the feedback tells."""
     if evaluation.feedback is None:
         return []
     episodes = sorted((evaluation.feedback / "episodes").glob("ep_*"))
     try:
-        with (episodes[place] / "trajectory.jsonl").open(encoding="utf-8") as file:
+        with (episodes[index] / "trajectory.jsonl").open(encoding="utf-8") as file:
             steps = file.readlines()
         last = json.loads(steps[-1])
     except (OSError, IndexError, ValueError):

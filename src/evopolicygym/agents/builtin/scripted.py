@@ -77,10 +77,10 @@ class ScriptedAgent:
         return turn(lambda judge: self._follow(workspace, judge, stop), endpoint, stop)
 
     def _follow(self, workspace: Workspace, judge: JudgeClient, stop: Event) -> str:
-        for place, step in enumerate(self._steps):
+        for index, step in enumerate(self._steps):
             if stop.is_set():
-                raise StopRequested(f"The agent was asked to stop before its step {place}.")
-            _execute(step, f"scripted-{place}", workspace.system, judge)
+                raise StopRequested(f"The agent was asked to stop before its step {index}.")
+            _execute(step, f"scripted-{index}", workspace.system, judge)
         return f"{len(self._steps)} steps taken"
 
 

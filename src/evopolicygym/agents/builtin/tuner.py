@@ -37,9 +37,9 @@ class Cma:
 
     def tell(self, candidates: Sequence[Numbers], scores: Sequence[float]) -> None:
         """Update CMA-ES by the best and the worst of a generation; does nothing if all scores are equal."""
-        ranked = sorted(range(len(candidates)), key=lambda place: -scores[place])
+        ranked = sorted(range(len(candidates)), key=lambda index: -scores[index])
         if chosen := _informative(ranked, scores, self._population):
-            self._strategy.tell([(candidates[place], float(rank)) for rank, place in enumerate(chosen)])
+            self._strategy.tell([(candidates[index], float(rank)) for rank, index in enumerate(chosen)])
 
 
 def make(config: AgentConfig) -> Agent:
@@ -68,6 +68,6 @@ def _informative(ranked: Sequence[int], scores: Sequence[float], population: int
     CMA-ES moves its mean towards the first half. If fewer candidates than that beat the worst score, which is total
     failure where success is rare, they are repeated: equally bad candidates would move the mean at random.
     """
-    better = [place for place in ranked if scores[place] > scores[ranked[-1]]]
+    better = [index for index in ranked if scores[index] > scores[ranked[-1]]]
     parents = list(islice(cycle(better), population // 2))
     return parents + list(ranked[len(parents) - population :]) if parents else []

@@ -190,9 +190,9 @@ def tell_version(command: list[str]) -> int:
     tool = None
     try:
         tool = Connection(command)
-        told = initialize(tool).get("agentInfo")
-        told = told if isinstance(told, dict) else {}
-        print_line(" ".join(str(told[name]) for name in ("name", "version") if told.get(name)))
+        info = initialize(tool).get("agentInfo")
+        info = info if isinstance(info, dict) else {}
+        print_line(" ".join(str(info[name]) for name in ("name", "version") if info.get(name)))
     except ToolError:
         return 1
     finally:
@@ -209,15 +209,15 @@ def open_session(tool: Connection, session: str) -> tuple[str, bool]:
     capabilities = reply.get("agentCapabilities")
     loads = bool(isinstance(capabilities, dict) and capabilities.get("loadSession"))
     logins = [str(login.get("id")) for login in reply.get("authMethods") or () if isinstance(login, dict)]
-    place: Message = {"cwd": str(Path.cwd()), "mcpServers": []}
+    parameters: Message = {"cwd": str(Path.cwd()), "mcpServers": []}
     if session and loads:
         try:
-            _call_with_login(tool, logins, "session/load", {"sessionId": session, **place})
+            _call_with_login(tool, logins, "session/load", {"sessionId": session, **parameters})
         except ToolError as error:
             print_line(f"{error} Starting a new session.")
         else:
             return session, loads
-    return str(_call_with_login(tool, logins, "session/new", place).get("sessionId", "")), loads
+    return str(_call_with_login(tool, logins, "session/new", parameters).get("sessionId", "")), loads
 
 
 def _call_with_login(tool: Connection, logins: list[str], method: str, parameters: Message) -> Message:

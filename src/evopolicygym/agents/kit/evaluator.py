@@ -175,9 +175,9 @@ class Evaluator:
         feedback = self._workspace.directory / "feedback" / f"submit_{summary.submit_id:03d}"
         episodes = sorted((feedback / "episodes").glob("ep_*"))
         errors = {
-            place: _text(episodes[place] / "error.txt")[-MOST_ERROR:] or "the policy failed"
-            for place in summary.failed
-            if place < len(episodes)
+            episode: _text(episodes[episode] / "error.txt")[-MOST_ERROR:] or "the policy failed"
+            for episode in summary.failed
+            if episode < len(episodes)
         }
         load_error = "" if summary.returns else load_error_of(feedback) or summary.status
         returns, status, index = summary.returns, summary.status, summary.submit_id

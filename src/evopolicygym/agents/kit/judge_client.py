@@ -154,7 +154,7 @@ def turn(play: Callable[[JudgeClient], str], endpoint: JudgeEndpoint, stop: Even
 
 
 def _summary(submit_id: int, summary: Mapping[str, Any]) -> Summary:
-    failed = {int(place) for name in ("errors", "timeouts") for place in summary.get(name) or ()}
+    failed = {int(index) for name in ("errors", "timeouts") for index in summary.get(name) or ()}
     return Summary(
         submit_id=submit_id,
         status=str(summary["status"]),

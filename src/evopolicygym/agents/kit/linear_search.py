@@ -189,7 +189,7 @@ class _CandidatePlayer:
             count = self._info.portion(len(batch), self.remaining)
             indices = self._info.cases(self._next_case, -(-count // len(batch)))
             summary = self._submit(_with(policy, batch), [indices[k // len(batch)] for k in range(count)])
-            scores += [_score(summary.returns[place :: len(batch)]) for place in range(len(batch))]
+            scores += [_score(summary.returns[offset :: len(batch)]) for offset in range(len(batch))]
         self._next_case += 1
         return scores
 

@@ -103,7 +103,7 @@ class _Tools:
         remarks = {"set": set, "parent": parent, "hypothesis": hypothesis, "films": films}
         number = self._seat.accept(cases, key or secrets.token_hex(8), **remarks)["submit_id"]
         summary = self._seat.wait(number)["summary"]
-        failed = {place for name in ("errors", "timeouts") for place in summary.get(name) or ()}
+        failed = {index for name in ("errors", "timeouts") for index in summary.get(name) or ()}
         return {
             "submission": number,
             "status": summary["status"],

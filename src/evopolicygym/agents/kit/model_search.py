@@ -151,9 +151,9 @@ class SearchContext:
 
         Both libraries show several candidates, and the one to change after the others.
         """
-        places = {program: question.rfind(program.strip()) for program in self._submitted if program.strip()}
-        program = max(places, key=lambda item: (places[item] + len(item.strip()), len(item)), default=None)
-        return self._submitted[program] if program is not None and places[program] >= 0 else None
+        positions = {program: question.rfind(program.strip()) for program in self._submitted if program.strip()}
+        program = max(positions, key=lambda item: (positions[item] + len(item.strip()), len(item)), default=None)
+        return self._submitted[program] if program is not None and positions[program] >= 0 else None
 
     def _check_running(self) -> None:
         if self.ended:
@@ -288,4 +288,4 @@ def _outcomes(evaluation: Evaluation) -> list[Outcome]:
     # Returns may be NaN or huge, and libraries add them up.
     values = [min(max(value, WORST / 2), -WORST) if value == value else WORST / 2 for value in evaluation.returns]  # noqa: PLR0124 - NaN
     pairs = enumerate(zip(evaluation.cases, values, strict=True))
-    return [Outcome(case, value, errors.get(place, "")) for place, (case, value) in pairs]
+    return [Outcome(case, value, errors.get(index, "")) for index, (case, value) in pairs]

@@ -114,8 +114,8 @@ def try_model(config: AgentConfig) -> ModelTrial:
         sampling.setdefault(ANSWER_TOKENS, MOST_ANSWER)
     from evopolicygym.agents.kit.neutral_harness.model_client import ModelClient
 
-    with TemporaryDirectory(prefix="evopolicygym-check-") as place:
-        workspace = Workspace(Path(place), Path(place, "agent.log"), 0, "")
+    with TemporaryDirectory(prefix="evopolicygym-check-") as directory:
+        workspace = Workspace(Path(directory), Path(directory, "agent.log"), 0, "")
         requests = ModelRequests(model, upstream.wire, sampling, details, caches=True)
         with ModelClient(upstream, requests, workspace) as client:
             conversation = _timed(client, config)
@@ -140,8 +140,8 @@ def _timed(client: "ModelClient", config: AgentConfig) -> "_TimedConversation":
         prompt = "".join((kit / "neutral_harness" / name).read_text(encoding="utf-8") for name in texts)
     else:
         prompt = (kit / "rewrite_prompts" / "search.md").read_text(encoding="utf-8")
-        for place, text in (("<task>", TASK), ("<imports>", "numpy"), ("<form>", policy_form(SPACES)), ("<tries>", "")):
-            prompt = prompt.replace(place, text)
+        for tag, text in (("<task>", TASK), ("<imports>", "numpy"), ("<form>", policy_form(SPACES)), ("<tries>", "")):
+            prompt = prompt.replace(tag, text)
     conversation.say(f"Trial {secrets.token_hex(4)}.\n\n{prompt}")
     return conversation
 
@@ -161,8 +161,8 @@ class _TimedConversation:
         self._inner.say(text)
 
     def read(self, document: dict[str, Any]) -> Answer:
-        told = document.get("timings")
-        numbers = told.items() if isinstance(told, dict) else ()
+        timings = document.get("timings")
+        numbers = timings.items() if isinstance(timings, dict) else ()
         self.timings = {name: value for name, value in numbers if isinstance(value, int | float) and value > 0}
         return self._inner.read(document)
 

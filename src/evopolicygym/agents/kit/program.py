@@ -109,7 +109,7 @@ def run_program(
     Raises ``AgentError`` if it can't be started and ``SandboxError`` if it can't be terminated.
     """
     try:
-        found, program = _start_program(launch, workspace, endpoint, model)
+        findings, program = _start_program(launch, workspace, endpoint, model)
     except SandboxError as error:
         raise AgentError(str(error)) from error
     limit = reason = ""
@@ -122,8 +122,8 @@ def run_program(
         finally:
             program.terminate(0.0 if limit else GRACE_S)
     if exited is None:
-        return ProgramEnd({**found, **program.findings}, None, limit, reason)
-    return ProgramEnd({**found, **program.findings}, exited.code, limit or exited.limit, reason)
+        return ProgramEnd({**findings, **program.findings}, None, limit, reason)
+    return ProgramEnd({**findings, **program.findings}, exited.code, limit or exited.limit, reason)
 
 
 def server_failure(trouble: Trouble | None, server: str) -> tuple[AgentEnd, str] | None:
@@ -152,8 +152,8 @@ def _start_program(
     endpoints: dict[int, Serve] = {JUDGE_PORT: lambda listener: endpoint.serve(listener).environment}
     if model:
         endpoints[MODEL_PORT] = lambda listener: launch.equip(model.serve(listener))
-    found = sandbox.preflight(program, [workspace.directory.parent, state_directory()])
-    return found, sandbox.start(program, endpoints)
+    findings = sandbox.preflight(program, [workspace.directory.parent, state_directory()])
+    return findings, sandbox.start(program, endpoints)
 
 
 @contextmanager
@@ -186,8 +186,8 @@ def ask_version(command: Sequence[str], isolation: str, limits: AgentLimits = DE
     It is asked in a sandbox of this isolation, in an empty workspace and without a judge or a model, for at most
     ``VERSION_S`` seconds.
     """
-    with tempfile.TemporaryDirectory(prefix="evopolicygym-version-") as place:
-        workspace = Path(place, "workspace")
+    with tempfile.TemporaryDirectory(prefix="evopolicygym-version-") as directory:
+        workspace = Path(directory, "workspace")
         (workspace / SYSTEM).mkdir(parents=True)
         deadline = monotonic() + VERSION_S
         try:

@@ -56,24 +56,24 @@ def follow_transcript(steps: Iterable[ConversationStep], history: ShellHistory, 
             _follow(call, history, Location(file, call.line))
 
 
-def _follow(call: ToolCall, history: ShellHistory, place: Location) -> None:
+def _follow(call: ToolCall, history: ShellHistory, location: Location) -> None:
     arguments = call.arguments
     if command := _command(arguments):
-        history.follow(command, place, _first(arguments, DIRECTORY))
+        history.follow(command, location, _first(arguments, DIRECTORY))
         return
     path = _first(arguments, PATH)
     if path and (content := _first(arguments, CONTENT)):
-        history.write(path, content, place)
+        history.write(path, content, location)
         return
     listed = arguments.get("edits")
     edits = [edit for edit in (listed if isinstance(listed, list) else [arguments]) if isinstance(edit, Mapping)]
     for edit in edits:
-        history.edit(path, _first(edit, OLD), _first(edit, NEW), place)
+        history.edit(path, _first(edit, OLD), _first(edit, NEW), location)
     if path and any(_first(edit, OLD) for edit in edits):
         return
     if code := _first(arguments, ("code",)):
-        history.run_python(code, place)
-    history.material.tools.append(ToolUse(call.name, arguments, place))
+        history.run_python(code, location)
+    history.material.tools.append(ToolUse(call.name, arguments, location))
 
 
 def _command(arguments: Mapping[str, Any]) -> str:
@@ -130,8 +130,8 @@ def _below(directory: Path, skipped: frozenset[str]) -> Iterator[Path]:
     while waiting:
         at, depth = waiting.pop()
         try:
-            with os.scandir(at) as found:
-                for entry in found:
+            with os.scandir(at) as listing:
+                for entry in listing:
                     entries += 1
                     if entries > MOST_ENTRIES:
                         return
@@ -187,21 +187,21 @@ def _transcript(record: RunRecord, history: ShellHistory) -> None:
         material.transcript = TranscriptState.NONE
         return
     try:
-        found = read_transcript(agent, paths.transcript, paths.root) if agent in READERS else None
+        transcript = read_transcript(agent, paths.transcript, paths.root) if agent in READERS else None
     except RecordError as error:
         material.note(f"no transcript was read: {printable(str(error))}")
         return
-    if found is None:
+    if transcript is None:
         why = f"the record holds none of {agent}" if agent in READERS else UNREADABLE.get(agent, NO_READER)
         material.note(f"no transcript was read: {why}")
         return
-    if found.unread:
-        material.note(f"{found.unread} lines of the transcript are no events and were left out")
-    if found.steps:
+    if transcript.unread:
+        material.note(f"{transcript.unread} lines of the transcript are no events and were left out")
+    if transcript.steps:
         material.transcript = TranscriptState.READ
     else:
         material.note("no transcript was read: none of its lines is an event")
-    follow_transcript(found.steps, history, paths.transcript.relative_to(paths.root).as_posix())
+    follow_transcript(transcript.steps, history, paths.transcript.relative_to(paths.root).as_posix())
 
 
 def _projects(record: RunRecord, left: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -225,8 +225,8 @@ def _add_project(material: Material, name: str, files: dict[str, str], seen: set
         seen.add(digest)
         language = language_of(path)
         if language:
-            place = Location(f"{name}/{path}", 1)
-            material.add(AgentProgram(language, text, place, Use.POLICY, modules))
+            location = Location(f"{name}/{path}", 1)
+            material.add(AgentProgram(language, text, location, Use.POLICY, modules))
         else:
             material.data[path] = text
 
@@ -273,13 +273,13 @@ def audit_run(record: RunRecord, detectors: Mapping[str, Detector]) -> Conduct:
     unread = sum(program.language == "python" and read_program(program) is None for program in material.programs)
     if unread:
         material.note(f"{unread} Python programs can't be parsed, or are too large, and were left out")
-    found, notes = list[ConductFinding](), list(material.notes)
+    findings, notes = list[ConductFinding](), list(material.notes)
     for name, detector in detectors.items():
         distinct = _distinct(detector.look(material))
         if len(distinct) > MOST_FINDINGS:
             notes.append(f"{len(distinct) - MOST_FINDINGS} more findings of {name} are left out")
-        found += sorted(distinct, key=lambda finding: -finding.grade.rank)[:MOST_FINDINGS]
-    ordered = sorted(found, key=lambda finding: -finding.grade.rank)
+        findings += sorted(distinct, key=lambda finding: -finding.grade.rank)[:MOST_FINDINGS]
+    ordered = sorted(findings, key=lambda finding: -finding.grade.rank)
     return Conduct(tuple(ordered), len(material.commands), len(material.programs), material.transcript, tuple(notes))
 
 
@@ -301,23 +301,23 @@ def audit_runs(
     roots: Iterable[Path], detectors: Mapping[str, Detector]
 ) -> tuple[dict[Path, tuple[str, Conduct]], list[Problem]]:
     """Return the findings and the entry of each run, and the runs that can't be read."""
-    found: dict[Path, tuple[str, Conduct]] = {}
+    audits: dict[Path, tuple[str, Conduct]] = {}
     problems: list[Problem] = []
     for root in roots:
         try:
             record = read_run(root)
-            found[root] = record.state.opened.agent.entry, audit_run(record, detectors)
+            audits[root] = record.state.opened.agent.entry, audit_run(record, detectors)
         except (EvoPolicyGymError, OSError) as error:
             problems.append(Problem(root, f"not audited: {printable(str(error))}"))
-    return found, problems
+    return audits, problems
 
 
-def conduct_counts(entry: Entry, found: Mapping[Path, tuple[str, Conduct]]) -> dict[str, int] | None:
+def conduct_counts(entry: Entry, audits: Mapping[Path, tuple[str, Conduct]]) -> dict[str, int] | None:
     """Return an entry's findings by grade, over how many audited runs, and how many runs could not be read.
 
     None if none of its runs was looked at: what was not audited is not clean.
     """
-    conducts = _conducts(entry, found)
+    conducts = _conducts(entry, audits)
     if not conducts:
         return None
     audited = sum(conduct.is_audited for conduct in conducts)
@@ -325,16 +325,16 @@ def conduct_counts(entry: Entry, found: Mapping[Path, tuple[str, Conduct]]) -> d
     return {"audited": audited, "unread": len(conducts) - audited, **counts}
 
 
-def _conducts(entry: Entry, found: Mapping[Path, tuple[str, Conduct]]) -> list[Conduct]:
+def _conducts(entry: Entry, audits: Mapping[Path, tuple[str, Conduct]]) -> list[Conduct]:
     """Return what was found of those runs of an entry that were looked at."""
-    return [found[run.root][1] for run in entry.runs if run.root in found]
+    return [audits[run.root][1] for run in entry.runs if run.root in audits]
 
 
-def serious_column(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> Table:
+def serious_column(board: Leaderboard, audits: Mapping[Path, tuple[str, Conduct]]) -> Table:
     """Return the number of serious findings of each entry, to stand beside the ranks; empty where nothing was read."""
     rows = []
     for standing in board.standings:
-        counts = conduct_counts(standing.entry, found)
+        counts = conduct_counts(standing.entry, audits)
         was_read = counts is not None and (counts["audited"] or counts[Grade.SERIOUS])
         rows.append((standing.entry.shown, counts[Grade.SERIOUS] if counts and was_read else None))
     columns = Column("entry", "entry", is_text=True), Column("serious_findings", "serious findings")
@@ -342,7 +342,7 @@ def serious_column(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]
 
 
 def conduct_notes(
-    entries: Iterable[Entry], found: Mapping[Path, tuple[str, Conduct]], *, with_sound: bool = False
+    entries: Iterable[Entry], audits: Mapping[Path, tuple[str, Conduct]], *, with_sound: bool = False
 ) -> list[str]:
     """Return notes for a table: which entries have serious findings, and of which runs nothing could be read.
 
@@ -350,7 +350,7 @@ def conduct_notes(
     """
     serious, unread, sound = list[str](), list[str](), list[str]()
     for entry in entries:
-        conducts = _conducts(entry, found)
+        conducts = _conducts(entry, audits)
         counts = [count for conduct in conducts if (count := conduct.counts[Grade.SERIOUS])]
         missing = sum(not conduct.is_audited for conduct in conducts)
         if counts:
@@ -366,7 +366,7 @@ def conduct_notes(
     ]
 
 
-def conduct_table(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> Table:
+def conduct_table(board: Leaderboard, audits: Mapping[Path, tuple[str, Conduct]]) -> Table:
     """Return the findings by grade of each entry of a leaderboard that has runs which were looked at.
 
     A run whose transcript could not be read is counted apart: that nothing was found in it means nothing.
@@ -374,7 +374,7 @@ def conduct_table(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]])
     rows: list[tuple[Cell, ...]] = [
         (standing.entry.shown, *counts.values())
         for standing in board.standings
-        if (counts := conduct_counts(standing.entry, found))
+        if (counts := conduct_counts(standing.entry, audits))
     ]
     names = ("entry", "runs audited", "runs not read", *(grade.value for grade in GRAVEST_FIRST))
     return table_of("What agents did: findings by grade", names, rows)

@@ -66,13 +66,13 @@ class LoopFlow:
 
     def origins(self, name: str, without: frozenset[str] = frozenset()) -> frozenset[str]:
         """Return all names that a value depends on, itself included if the loop carries it."""
-        found: set[str] = set()
+        names: set[str] = set()
         waiting = [name]
         while waiting:
-            new = self._made_of.get(waiting.pop(), frozenset()) - found - without
-            found |= new
+            new = self._made_of.get(waiting.pop(), frozenset()) - names - without
+            names |= new
             waiting += new
-        return frozenset(found)
+        return frozenset(names)
 
     def feeds(self, name: str) -> frozenset[str]:
         """Return the other names that a name's value is used for, directly."""
@@ -146,17 +146,17 @@ def name_of(node: ast.expr) -> str:
 
 def names_in(node: ast.AST) -> frozenset[str]:
     """Return all names that an expression reads."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting: list[ast.AST] = [node]
     while waiting:
         inner = waiting.pop()
         if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == "self":
-            found.add(f"self.{inner.attr}")
+            names.add(f"self.{inner.attr}")
         elif isinstance(inner, ast.Name):
-            found.add(inner.id)
+            names.add(inner.id)
         else:
             waiting += ast.iter_child_nodes(inner)
-    return frozenset(found)
+    return frozenset(names)
 
 
 def target_names(node: ast.expr) -> Iterator[str]:
@@ -225,7 +225,7 @@ def _assignment_writes(
 
 def _side_effects(statement: ast.stmt, control: frozenset[str]) -> list[LoopWrite]:
     """Return the side effects of a statement's calls: on an object that is stepped, or on the first argument."""
-    found: list[LoopWrite] = []
+    writes: list[LoopWrite] = []
     for call in _calls(statement):
         match call.func:
             case ast.Attribute(value=inner, attr=attr) if attr in STEPPING:
@@ -235,8 +235,8 @@ def _side_effects(statement: ast.stmt, control: frozenset[str]) -> list[LoopWrit
             case _:
                 continue
         if name:
-            found.append(LoopWrite(name, names_in(call) | {name}, control, call, statement))
-    return found
+            writes.append(LoopWrite(name, names_in(call) | {name}, control, call, statement))
+    return writes
 
 
 def _steps(called: str) -> bool:
@@ -308,10 +308,10 @@ def loops_of(body: list[ast.stmt]) -> Iterator[Loop]:
 
 def main_block(tree: ast.Module) -> list[ast.stmt]:
     """Return the statements that run only if the file is run as a script."""
-    found: list[ast.stmt] = []
+    block: list[ast.stmt] = []
     for statement in tree.body:
         if isinstance(statement, ast.If) and "__name__" in {
             node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)
         }:
-            found += statement.body
-    return found
+            block += statement.body
+    return block

@@ -255,7 +255,7 @@ SIMULATOR_WORDS = re.compile(
 
 def first_simulator(texts: Iterable[str]) -> str:
     """Return the first simulator named in texts; empty if there is none."""
-    return next((found.group() for text in texts if (found := SIMULATOR_WORDS.search(text))), "")
+    return next((match.group() for text in texts if (match := SIMULATOR_WORDS.search(text))), "")
 
 
 def is_simulator(module: str) -> bool:

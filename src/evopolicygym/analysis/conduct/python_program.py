@@ -200,10 +200,10 @@ def function_calls(material: Material) -> Iterator[FunctionCall]:
             if isinstance(node, ast.Call):
                 arguments = (*node.args, *(keyword.value for keyword in node.keywords))
                 texts = tuple(text for argument in arguments for text in _texts(argument, constants))
-                place, words = program.location.at(node.lineno), program.line(node.lineno)
+                location, words = program.location.at(node.lineno), program.line(node.lineno)
                 names = tuple(dotted_name(argument, read.main.imported) for argument in arguments)
                 paths = tuple(path for argument in arguments if (path := _beginning(argument, constants)))
-                yield FunctionCall(_name(node, read.main), texts, paths, names, place, words, program)
+                yield FunctionCall(_name(node, read.main), texts, paths, names, location, words, program)
 
 
 def imported_modules(material: Material) -> Iterator[tuple[str, Location, str]]:
@@ -213,12 +213,12 @@ def imported_modules(material: Material) -> Iterator[tuple[str, Location, str]]:
         for node in ast.walk(read.main.tree) if read else ():
             match node:
                 case ast.Import(names=names):
-                    found = [alias.name for alias in names]
+                    modules = [alias.name for alias in names]
                 case ast.ImportFrom(module=str(module), level=0):
-                    found = [module]
+                    modules = [module]
                 case _:
                     continue
-            for name in found:
+            for name in modules:
                 yield name, program.location.at(node.lineno), program.line(node.lineno)
 
 

@@ -109,30 +109,30 @@ class BraceRollout:
 
 def brace_rollouts(text: str) -> Iterator[BraceRollout]:
     """Yield the innermost loops that play."""
-    code = NO_CODE.sub(lambda found: "\n" * found.group().count("\n") or " ", text)
+    code = NO_CODE.sub(lambda match: "\n" * match.group().count("\n") or " ", text)
     functions = {
-        found.group(1): _block(code, found.end() - 1)
-        for found in islice(FUNCTION.finditer(code), MOST_LOOPS)
-        if found.group(1) not in NO_FUNCTION
+        match.group(1): _block(code, match.end() - 1)
+        for match in islice(FUNCTION.finditer(code), MOST_LOOPS)
+        if match.group(1) not in NO_FUNCTION
     }
-    for found in islice(LOOP.finditer(code), MOST_LOOPS):
-        head = found.group()
-        body = _block(code, found.end() - 1) if head.endswith("{") else code[found.end() :].partition("\n")[0]
+    for match in islice(LOOP.finditer(code), MOST_LOOPS):
+        head = match.group()
+        body = _block(code, match.end() - 1) if head.endswith("{") else code[match.end() :].partition("\n")[0]
         whole = head + body
         if LOOP.search(body):
             continue
         called = [functions[name] for name in dict.fromkeys(CALLED.findall(whole)) if name in functions]
         action, counts = _find_action(whole, "\n".join(called))
         if action:
-            yield BraceRollout(code.count("\n", 0, found.start()) + 1, action, counts)
+            yield BraceRollout(code.count("\n", 0, match.start()) + 1, action, counts)
 
 
 def _block(code: str, start: int) -> str:
     depth = 0
-    for found in BRACE.finditer(code, start, start + MOST_BLOCK):
-        depth += 1 if found.group() == "{" else -1
+    for match in BRACE.finditer(code, start, start + MOST_BLOCK):
+        depth += 1 if match.group() == "{" else -1
         if depth == 0:
-            return code[start : found.end()]
+            return code[start : match.end()]
     return code[start : start + MOST_BLOCK]
 
 
@@ -140,8 +140,8 @@ def _find_action(loop: str, called: str) -> tuple[str, bool]:
     """Return the action of a loop, empty if it is not a rollout, and whether it counts something."""
     both = f"{loop}\n{called}"
     added = [
-        (found.group(1), {_last(name) for name in NAME.findall(found.group(2))})
-        for found in islice(ADDED.finditer(both), MOST_LOOPS)
+        (match.group(1), {_last(name) for name in NAME.findall(match.group(2))})
+        for match in islice(ADDED.finditer(both), MOST_LOOPS)
     ]
     states = {name for name, value in added if value and not is_reward(_last(name))}
     last = {_last(name) for name in states}
@@ -170,13 +170,13 @@ MOST_ROUNDS = 12
 def names_from_files(program: PythonProgram) -> frozenset[str]:
     """Return the names, in any function, that hold data from files."""
     flows = [flow for module in program.modules.values() for flow in _flows(program, module)]
-    found: set[str] = set()
+    names: set[str] = set()
     for _ in range(MOST_ROUNDS):
-        size = len(found)
-        found |= {target for target, reads, is_read in flows if is_read or not reads.isdisjoint(found)}
-        if len(found) == size:
+        size = len(names)
+        names |= {target for target, reads, is_read in flows if is_read or not reads.isdisjoint(names)}
+        if len(names) == size:
             break
-    return frozenset(found)
+    return frozenset(names)
 
 
 def recorded_names(flow: LoopFlow, from_files: frozenset[str]) -> frozenset[str]:
@@ -184,18 +184,18 @@ def recorded_names(flow: LoopFlow, from_files: frozenset[str]) -> frozenset[str]
 
     Those are what its head takes from recorded data, and what its body takes from there by a number that it counts.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     head = getattr(flow.loop, "iter", None)
     is_range = isinstance(head, ast.Call) and called_name(head) == "range"
     if head is not None and not is_range and (flow.source & from_files or _has_reader(head)):
-        found |= flow.targets
+        names |= flow.targets
     for write in flow.writes:
         if write.value is None and not write.reads.isdisjoint(from_files):
-            found.add(write.target)
+            names.add(write.target)
         for node in ast.walk(write.value) if write.value else ():
             if isinstance(node, ast.Subscript) and name_of(node) in from_files and _is_counted(node, flow):
-                found.add(write.target)
-    return frozenset(found)
+                names.add(write.target)
+    return frozenset(names)
 
 
 def _is_counted(node: ast.Subscript, flow: LoopFlow) -> bool:
@@ -270,9 +270,9 @@ def rollouts(program: PythonProgram, body: list[ast.stmt]) -> Iterator[Rollout]:
     for module, part in reachable_bodies(program, body):
         for loop in loops_of(part):
             flow = loop_flow(loop)
-            found = _rollout(program, module, flow, from_files) if flow else None
-            if found:
-                yield found
+            rollout = _rollout(program, module, flow, from_files) if flow else None
+            if rollout:
+                yield rollout
         yield from _integrator_rollouts(program, module, part, from_files)
 
 

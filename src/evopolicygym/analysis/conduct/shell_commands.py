@@ -43,13 +43,13 @@ class ShellLexer:
 
     def tokens(self) -> Iterator[Token]:
         """Yield all tokens; here-documents are filled in once the line that begins them has ended."""
-        found: list[Token] = []
+        result: list[Token] = []
         while self.at < len(self.text):
             token = self._next()
             if token is not None:
-                found.append(token)
+                result.append(token)
         self._fill_here()
-        yield from found
+        yield from result
 
     def _next(self) -> Token | None:
         text, at = self.text, self.at

@@ -46,19 +46,19 @@ def _nested_commands(program: AgentProgram) -> Iterator[AgentCommand]:
             continue
         if not dotted_name(node.func, read.main.imported).startswith(MODULES):
             continue
-        place = program.location.at(node.lineno)
+        location = program.location.at(node.lineno)
         match node.args[0]:
             case ast.Constant(value=str(text)):
                 for command in simple_commands(text):
                     if command.words:
-                        yield AgentCommand(command.words, place, command.text, command.directory)
+                        yield AgentCommand(command.words, location, command.text, command.directory)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 words = tuple(_word(part) for part in parts)
-                yield AgentCommand(words, place, " ".join(words))
+                yield AgentCommand(words, location, " ".join(words))
             case _:
                 words = tuple(_word(part) for part in node.args)
                 if called_name(node) == "create_subprocess_exec":
-                    yield AgentCommand(words, place, " ".join(words))
+                    yield AgentCommand(words, location, " ".join(words))
 
 
 def _word(node: ast.expr) -> str:
@@ -102,7 +102,7 @@ class ShellHistory:
         """Paths of files that were run."""
         self._left = MOST_COMMAND_BYTES
 
-    def follow(self, text: str, place: Location, directory: str = "") -> None:
+    def follow(self, text: str, location: Location, directory: str = "") -> None:
         """Add the effects of a shell call."""
         self._left -= len(text)
         if self._left < 0:
@@ -110,32 +110,32 @@ class ShellHistory:
             return
         for number, command in enumerate(simple_commands(text[:MOST_PROGRAM_BYTES], self._own(directory)), 1):
             if command.words:
-                self.material.commands.append(AgentCommand(command.words, place, command.text, command.directory))
-            self._written_by(command, place)
-            self._run_by(command, place, number)
+                self.material.commands.append(AgentCommand(command.words, location, command.text, command.directory))
+            self._written_by(command, location)
+            self._run_by(command, location, number)
 
-    def write(self, path: str, text: str, place: Location) -> None:
+    def write(self, path: str, text: str, location: Location) -> None:
         """Record the new text of a file."""
         if len(self.files) < MOST_FILES and len(text) <= MOST_PROGRAM_BYTES:
             self.files[self._own(path)] = text
-            self.written[self._own(path)] = place
+            self.written[self._own(path)] = location
 
-    def edit(self, path: str, old: str, new: str, place: Location) -> None:
+    def edit(self, path: str, old: str, new: str, location: Location) -> None:
         """Record that a part of a known file was replaced."""
         known = self.files.get(self._own(path))
         if known is not None and old and old in known:
-            self.write(path, known.replace(old, new, 1), place)
+            self.write(path, known.replace(old, new, 1), location)
 
-    def run_python(self, text: str, place: Location) -> None:
+    def run_python(self, text: str, location: Location) -> None:
         """Record a Python program that a tool ran."""
-        self._add(AgentProgram("python", text, place, Use.RUN, self.modules()))
+        self._add(AgentProgram("python", text, location, Use.RUN, self.modules()))
 
     def finish(self) -> None:
         """Add the written programs that no known command runs."""
-        for path, place in self.written.items():
+        for path, location in self.written.items():
             language = language_of(path)
             if language and path not in self.ran and not is_policy(path):
-                at = Location(place.file, place.line, path)
+                at = Location(location.file, location.line, path)
                 self._add(AgentProgram(language, self.files[path], at, Use.LEFT, self.modules()))
 
     def modules(self) -> dict[str, str]:
@@ -153,7 +153,7 @@ class ShellHistory:
     def _at(self, command: SimpleCommand, path: str) -> str:
         return self._own(resolve_path(command.directory, path))
 
-    def _written_by(self, command: SimpleCommand, place: Location) -> None:
+    def _written_by(self, command: SimpleCommand, location: Location) -> None:
         text = command.standard_input
         if text is None and command.words[:1] in {("echo",), ("printf",)}:
             text = " ".join(command.words[1:])
@@ -162,27 +162,27 @@ class ShellHistory:
             target = next((word for word in command.words[1:] if not word.startswith("-")), "")
         is_copied = not command.words or command.words[0] in {"cat", "tee", "echo", "printf"}
         if target and text is not None and is_copied:
-            self.write(self._at(command, target), text, place)
+            self.write(self._at(command, target), text, location)
         if command.words[:1] == ("apply_patch",):
             for path, added in _patched_files(text or " ".join(command.words[1:])):
-                self.write(self._at(command, path), added, place)
+                self.write(self._at(command, path), added, location)
 
-    def _run_by(self, command: SimpleCommand, place: Location, number: int) -> None:
+    def _run_by(self, command: SimpleCommand, location: Location, number: int) -> None:
         name = command.words[0].rsplit("/", 1)[-1] if command.words else ""
         language = INTERPRETERS.get(name) or ("python" if name.startswith(("python3.", "pypy")) else "")
         if language:
-            self._interpreted(command, language, Location(place.file, place.line, f"command {number}"))
+            self._interpreted(command, language, Location(location.file, location.line, f"command {number}"))
         elif name in COMPILERS:
             for path in filter(language_of, command.words[1:]):
                 self._run_file(command, path, language_of(path))
         elif command.words and (name in SHELLS or command.words[0].startswith(("./", "/"))):
-            self._run_script(command, place)
+            self._run_script(command, location)
 
-    def _interpreted(self, command: SimpleCommand, language: str, place: Location) -> None:
+    def _interpreted(self, command: SimpleCommand, language: str, location: Location) -> None:
         words = iter(command.words[1:])
         for word in words:
             if word in INLINE or (word.startswith("-") and not word.startswith("--") and word[-1] in "ce"):
-                self._add(AgentProgram(language, next(words, ""), place, Use.RUN, self.modules()))
+                self._add(AgentProgram(language, next(words, ""), location, Use.RUN, self.modules()))
                 return
             if word == "-m":
                 module = next(words, "").replace(".", "/")
@@ -196,9 +196,9 @@ class ShellHistory:
                 self._run_file(command, word, language)
                 return
         if command.standard_input:
-            self._add(AgentProgram(language, command.standard_input, place, Use.RUN, self.modules()))
+            self._add(AgentProgram(language, command.standard_input, location, Use.RUN, self.modules()))
 
-    def _run_script(self, command: SimpleCommand, place: Location) -> None:
+    def _run_script(self, command: SimpleCommand, location: Location) -> None:
         names = (word for word in command.words[0:] if not word.startswith("-") and word not in SHELLS)
         path = self._found(command, next(names, ""))
         if path is None or path in self.ran:
@@ -208,7 +208,7 @@ class ShellHistory:
             self._run_file(command, path, "python")
         elif language == "shell" or text.startswith("#!"):
             self.ran.add(path)
-            self.follow(text, self.written.get(path, place))
+            self.follow(text, self.written.get(path, location))
 
     def _run_file(self, command: SimpleCommand, given: str, language: str) -> None:
         path = self._found(command, given)

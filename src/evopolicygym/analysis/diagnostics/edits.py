@@ -53,13 +53,13 @@ class Edits:
 
 def measure(record: RunRecord) -> Edits:
     """Return a run's changes."""
-    found, paper = lineage(record), by_paper_rule(record)
+    edits, paper = lineage(record), by_paper_rule(record)
     return Edits(
-        submissions=found,
+        submissions=edits,
         paper=paper,
-        hits={kind.value: _hits(edit.is_hit for edit in found if edit.edit_kind is kind) for kind in COUNTED},
-        aside={kind.value: sum(edit.edit_kind is kind for edit in found) for kind in ASIDE},
-        mixtures=sum(edit.edit_kind in COUNTED and edit.acts_by_episode for edit in found),
+        hits={kind.value: _hits(edit.is_hit for edit in edits if edit.edit_kind is kind) for kind in COUNTED},
+        aside={kind.value: sum(edit.edit_kind is kind for edit in edits) for kind in ASIDE},
+        mixtures=sum(edit.edit_kind in COUNTED and edit.acts_by_episode for edit in edits),
         paper_hits={
             kind.value: _hits(submission.is_hit for submission in paper if submission.edit is kind)
             for kind in reversed(PaperEdit)
@@ -67,8 +67,8 @@ def measure(record: RunRecord) -> Edits:
     )
 
 
-def _hits(found: Iterable[bool | None]) -> Hits:
-    known = [is_hit for is_hit in found if is_hit is not None]
+def _hits(outcomes: Iterable[bool | None]) -> Hits:
+    known = [is_hit for is_hit in outcomes if is_hit is not None]
     return Hits(len(known), sum(known))
 
 

@@ -50,15 +50,15 @@ def measure(record: RunRecord) -> Failures:
     """Return the failures of a run."""
     submissions = record.state.submissions
     followers = [*(later for _, later in pairwise(submissions)), None]
-    found = tuple(
+    failures = tuple(
         _failures(submission, later)
         for submission, later in zip(submissions, followers[: len(submissions)], strict=True)
     )
     return Failures(
-        submissions=found,
+        submissions=failures,
         statuses=_sorted_counts(submission.status.value for submission in submissions),
         episodes=sum(len(submission.returns) for submission in submissions),
-        reasons=_sum_counts(submission.reasons for submission in found),
+        reasons=_sum_counts(submission.reasons for submission in failures),
     )
 
 

@@ -113,7 +113,7 @@ def _gap(mean: Estimate | None, other: float | None) -> float | None:
     return None if mean is None or other is None else mean.mean - other
 
 
-def table(found: Generalisation) -> Table:
+def table(generalisation: Generalisation) -> Table:
     """Return the means of each candidate."""
     splits = ("train", "validation", "held-out")
     means = (name for split in splits for name in (split, f"{split} s.e."))
@@ -127,7 +127,7 @@ def table(found: Generalisation) -> Table:
             checkpoint.held_out_failed,
             "yes" if checkpoint.is_selected else "",
         )
-        for checkpoint in found.checkpoints
+        for checkpoint in generalisation.checkpoints
     )
     return table_of("generalisation", columns, rows)
 

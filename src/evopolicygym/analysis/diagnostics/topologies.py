@@ -43,14 +43,14 @@ class Topologies:
 
 def measure(record: RunRecord) -> Topologies:
     """Return a run's programs."""
-    found = lineage(record)
-    known = [edit for edit in found if edit.topology is not None]
-    bests = [None, *best_so_far(edit.validation_mean for edit in found)]
+    edits = lineage(record)
+    known = [edit for edit in edits if edit.topology is not None]
+    bests = [None, *best_so_far(edit.validation_mean for edit in edits)]
     numbers = dict.fromkeys(edit.topology for edit in known)
     return Topologies(
         topologies=tuple(_topology([edit for edit in known if edit.topology == number], bests) for number in numbers),
         rollbacks=_rollbacks(known),
-        preserved=mean(edit.preserved for edit in found[1:]),
+        preserved=mean(edit.preserved for edit in edits[1:]),
     )
 
 
@@ -77,12 +77,12 @@ def _rollbacks(known: Iterable[Edit]) -> int:
     return count
 
 
-def table(found: Topologies) -> Table:
+def table(topologies: Topologies) -> Table:
     """Return a table of the topologies."""
     columns = ("topology", "first", "submissions", "episodes", "best validation", "gain")
     rows = tuple(
         (number, topology.first, topology.submissions, topology.episodes, topology.validation_best, topology.gain)
-        for number, topology in enumerate(found.topologies)
+        for number, topology in enumerate(topologies.topologies)
     )
     return table_of("topologies", columns, rows)
 

@@ -121,8 +121,8 @@ def figure_bytes(figure: Figure, form: str) -> bytes:
             figure.draw_without_rendering()
             figure.set_layout_engine("none")
             for axes in figure.axes:  # the last bits of what the layout's solver finds are not always the same
-                place = axes.get_position()
-                axes.set_position(Bbox(place.get_points().round(PLACE_DIGITS)))
+                position = axes.get_position()
+                axes.set_position(Bbox(position.get_points().round(PLACE_DIGITS)))
         figure.dpi = DOTS
         if form == "png":
             FigureCanvasAgg(figure).print_png(stream, metadata={"Software": None})  # type: ignore[no-untyped-call]
@@ -254,18 +254,18 @@ def band(curves: Iterable[Sequence[Point]], end: float) -> Band | None:
 
 
 def _values_on_grid(curve: Sequence[tuple[float, float]], grid: Floats) -> Floats:
-    places, values = np.array([at for at, _ in curve]), np.array([value for _, value in curve])
-    before = np.searchsorted(places, grid, side="right") - 1
+    positions, values = np.array([at for at, _ in curve]), np.array([value for _, value in curve])
+    before = np.searchsorted(positions, grid, side="right") - 1
     return np.where(before >= 0, values[before], np.nan)
 
 
-def draw_band(axes: Axes, found: Band, look: EntryStyle, *, repeats: int) -> None:
+def draw_band(axes: Axes, band: Band, look: EntryStyle, *, repeats: int) -> None:
     """Draw a band in an entry's style; a single repeat is a line only."""
     axes.plot(
-        found.at, found.mean, drawstyle="steps-post", color=look.colour, linestyle=look.line, marker=look.marker,
-        markevery=max(1, len(found.at) // 4), markersize=3.5,
+        band.at, band.mean, drawstyle="steps-post", color=look.colour, linestyle=look.line, marker=look.marker,
+        markevery=max(1, len(band.at) // 4), markersize=3.5,
     )  # fmt: skip
     if repeats > 1:
         axes.fill_between(
-            found.at, found.low, found.high, step="post", color=look.colour, alpha=0.15, linewidth=0, zorder=1
+            band.at, band.low, band.high, step="post", color=look.colour, alpha=0.15, linewidth=0, zorder=1
         )

@@ -64,27 +64,27 @@ class EntryStyle:
     line: Line
 
 
-def entry_style(place: int) -> EntryStyle:
+def entry_style(index: int) -> EntryStyle:
     """Return the style of the entry at a place; the first 280 differ."""
-    return EntryStyle(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], LINES[place % len(LINES)])
+    return EntryStyle(COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)], LINES[index % len(LINES)])
 
 
 def entry_styles(findings: Findings) -> dict[str, EntryStyle]:
     """Return the style of each entry, the same in all figures: the played ones, then the shipped ones."""
     standings = findings.board.standings if findings.board else ()
     labels = dict.fromkeys([*findings.labels, *(standing.entry.label for standing in standings)])
-    return {label: entry_style(place) for place, label in enumerate(labels)}
+    return {label: entry_style(index) for index, label in enumerate(labels)}
 
 
 def short_names(labels: Iterable[str], longest: int = LONGEST) -> dict[str, str]:
     """Return the short names of labels in a figure: in one line, and different if the labels are."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for label in labels:
         name, again = shorten(label, longest), 2
-        while name in found.values():
+        while name in names.values():
             name, again = f"{shorten(label, longest - 4)} ({again})", again + 1
-        found[label] = name
-    return found
+        names[label] = name
+    return names
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:

@@ -66,8 +66,8 @@ def knobs_that_differ(runs: Sequence[RunRow], requested: Sequence[str] = ()) -> 
     """
     if unknown := [name for name in requested if name not in KNOBS]:
         raise UnknownName("knob", unknown[0], KNOBS)
-    found = {name: _levels(runs, name) for name in requested or KNOBS if requested or _differs(runs, name)}
-    several = {name: levels for name, levels in found.items() if len(levels) > 1}
+    levels_by_knob = {name: _levels(runs, name) for name in requested or KNOBS if requested or _differs(runs, name)}
+    several = {name: levels for name, levels in levels_by_knob.items() if len(levels) > 1}
     if not several or len(several) < len(requested):
         alike = ", ".join(name for name in requested if name not in several) or "every knob"
         raise UsageError(
@@ -87,9 +87,9 @@ def refuse_other_differences(runs: Sequence[RunRow], knobs: Collection[str]) -> 
     """Raise ``UsageError`` if runs on a task differ in more than the knobs."""
     # Pairs are of one allowance, or differ by it.
     by = {"limits", *(OF_TASK[name] for name in knobs if name in OF_TASK)}
-    if found := differences([replace(run, task=_scale_name(run, knobs)) for run in runs], by):
-        listed = "\n- ".join(found.values())
-        also = [name for name, recorded in OF_TASK.items() if recorded in found]
+    if others := differences([replace(run, task=_scale_name(run, knobs)) for run in runs], by):
+        listed = "\n- ".join(others.values())
+        also = [name for name, recorded in OF_TASK.items() if recorded in others]
         ways = ["name only the runs of one suite (one directory or several)"]
         ways += [f"compare these levels too, with --knobs {','.join([*knobs, *also])}"] if also else []
         raise UsageError(
@@ -109,15 +109,15 @@ def _differs(runs: Sequence[RunRow], knob: str) -> bool:
 
 def _levels(runs: Sequence[RunRow], knob: str) -> tuple[Any, ...]:
     """Return the levels in order: numbers by size, else the default first; no limit is the largest."""
-    found: Mapping[str, Any] = {str(level): level for level in (level_of(run, knob) for run in runs)}
-    numbers = all(level is None or isinstance(level, (int, float)) for level in found.values())
+    levels: Mapping[str, Any] = {str(level): level for level in (level_of(run, knob) for run in runs)}
+    numbers = all(level is None or isinstance(level, (int, float)) for level in levels.values())
 
     def order(level: Any) -> tuple[bool, Any]:  # noqa: ANN401 - any knob's
         if numbers:
             return (level is None, level or 0)
         return (level != DEFAULTS.get(knob), str(level))
 
-    return tuple(sorted(found.values(), key=order))
+    return tuple(sorted(levels.values(), key=order))
 
 
 FAR_BELOW = -1.0
@@ -235,13 +235,13 @@ def effects(runs: Sequence[RunRow], requested: Sequence[str] = (), *, in_returns
 
 def _worst_means(runs: Iterable[RunRow], knobs: Iterable[str]) -> dict[tuple[str, Hashable], float]:
     """Return the mean that a run without a score counts with, by environment and agent: to fail never pays."""
-    found: dict[tuple[str, Hashable], float] = {}
+    worst: dict[tuple[str, Hashable], float] = {}
     for run in runs:
         means = [run.score] if run.score is not None else []
         means += [run.random_anchor.mean] if run.random_anchor else []
         key = _scale_name(run, knobs), agent_of(run, knobs)
-        found[key] = min([*means, found.get(key, math.inf)])
-    return found
+        worst[key] = min([*means, worst.get(key, math.inf)])
+    return worst
 
 
 def effects_of(
@@ -251,14 +251,14 @@ def effects_of(
     notes: Sequence[str] = (),
 ) -> Effects:
     """Return the effects of knobs on the scores of runs; raise ``UsageError`` if no two of them are a pair."""
-    means, found, all_notes, paired = [], [], list(notes), {}
+    means, contrasts, all_notes, paired = [], [], list(notes), {}
     for knob, levels in knobs.items():
         blocks = _blocks(runs, knob)
         paired[knob] = _count_runs(block for block in blocks if len(block) > 1), _count_runs(blocks)
         if any(len(block) > 1 for block in blocks):
             means += _means(knob, levels, blocks, in_returns=not scales)
             for over, level in combinations(levels, 2):
-                found += _differences(knob, over, level, blocks, scales)
+                contrasts += _differences(knob, over, level, blocks, scales)
             if paired[knob][0] < paired[knob][1]:
                 all_notes.append(
                     f"{knob}: {paired[knob][0]} of {paired[knob][1]} runs are in pairs. The others have no partner of "
@@ -266,12 +266,12 @@ def effects_of(
                 )
         else:
             all_notes.append(f"No two runs are a pair that differs in {knob} alone: nothing is said of it.")
-    if not found:
+    if not contrasts:
         raise UsageError(_no_pairs(knobs))
     levels_of = {knob: tuple(levels) for knob, levels in knobs.items()}
-    adjusted = tuple(_adjust_p_values(found))
+    adjusted = tuple(_adjust_p_values(contrasts))
     return Effects(
-        levels_of, tuple(means), adjusted, (*all_notes, *_notes(found, means if scales else ())), scales, paired
+        levels_of, tuple(means), adjusted, (*all_notes, *_notes(contrasts, means if scales else ())), scales, paired
     )
 
 
@@ -318,10 +318,10 @@ def _score_run(run: RunRow, knobs: Mapping[str, Any], worst: float, scale: TaskS
 
 
 def _blocks(runs: Iterable[ScoredRun], knob: str) -> list[Block]:
-    found: dict[Hashable, dict[str, list[ScoredRun]]] = defaultdict(lambda: defaultdict(list))
+    blocks: dict[Hashable, dict[str, list[ScoredRun]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        found[run.block(knob)][str(run.levels[knob])].append(run)
-    return [dict(block) for block in found.values()]
+        blocks[run.block(knob)][str(run.levels[knob])].append(run)
+    return [dict(block) for block in blocks.values()]
 
 
 def _at(block: Block, level: object) -> Floats:
@@ -341,12 +341,12 @@ def _means(knob: str, levels: Sequence[Any], blocks: Iterable[Block], *, in_retu
     if not whole or (in_returns and len({_first(block).environment for block in whole}) > 1):
         return []
     runs = {str(level): sum(len(block[str(level)]) for block in whole) for level in levels}
-    found = []
+    means = []
     for level in levels:
         groups = _groups([(_first(block), _at(block, level)) for block in whole])
         environments = len({group.environment for group in groups})
-        found.append(LevelMean(knob, level, environments, runs[str(level)], mean_estimate(groups)))
-    return found
+        means.append(LevelMean(knob, level, environments, runs[str(level)], mean_estimate(groups)))
+    return means
 
 
 def _differences(
@@ -391,13 +391,13 @@ def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]
     ]
 
 
-def _adjust_p_values(found: Sequence[LevelDifference]) -> list[LevelDifference]:
-    adjusted = holm([contrast.difference.p for contrast in found])
-    return [replace(contrast, p_adjusted=p) for contrast, p in zip(found, adjusted, strict=True)]
+def _adjust_p_values(contrasts: Sequence[LevelDifference]) -> list[LevelDifference]:
+    adjusted = holm([contrast.difference.p for contrast in contrasts])
+    return [replace(contrast, p_adjusted=p) for contrast, p in zip(contrasts, adjusted, strict=True)]
 
 
-def _notes(found: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iterable[str]:
-    spreads = {contrast.difference.spread for contrast in found}
+def _notes(contrasts: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iterable[str]:
+    spreads = {contrast.difference.spread for contrast in contrasts}
     if Spread.AGENTS in spreads or Spread.ENVIRONMENTS in spreads:
         yield (
             "Where there is one repeat each, agents or environments stand for repeats: intervals are wider where the "

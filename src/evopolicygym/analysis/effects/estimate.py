@@ -71,12 +71,12 @@ def mean_estimate(groups: Sequence[MeasuredGroup]) -> MeanEstimate:
         (variance if variance > nothing else 0.0, freedom) for variance, freedom in (_of_rows(units), _of_cases(units))
     )
     rows = sum(unit.rows for unit in units)
-    found = decide(value, [of_rows], of_cases, (rows, rows) if spread is not Spread.CASES else (1, 1))
-    if found.interval is None:
+    decision = decide(value, [of_rows], of_cases, (rows, rows) if spread is not Spread.CASES else (1, 1))
+    if decision.interval is None:
         spread = Spread.NOTHING
     elif not of_rows[0] > 0:
         spread = Spread.CASES
-    return MeanEstimate(value, found.interval, found.p, spread)
+    return MeanEstimate(value, decision.interval, decision.p, spread)
 
 
 def _units(groups: Sequence[MeasuredGroup]) -> tuple[Spread, list[_Unit]]:

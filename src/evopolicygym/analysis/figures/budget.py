@@ -30,8 +30,8 @@ TENTHS = 10
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     uses = findings.measured("budget")
-    found = {label: [use for run, use in uses if run.result.agent == label] for label in findings.labels}
-    shown = {label: own for label, own in found.items() if any(use.submissions for use in own)}
+    uses_by_entry = {label: [use for run, use in uses if run.result.agent == label] for label in findings.labels}
+    shown = {label: own for label, own in uses_by_entry.items() if any(use.submissions for use in own)}
     entries = list(shown)[:MOST]
     if not entries:
         return placeholder_figure(TITLE, "No run has a submission.")

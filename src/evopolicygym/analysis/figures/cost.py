@@ -34,10 +34,10 @@ def draw(findings: Findings) -> Figure:
         [standing for standing in findings.board.standings if not standing.entry.is_shipped] if findings.board else []
     )
     known = [
-        (title, label, found)
+        (title, label, points)
         for title, label, of in AXES
         if (
-            found := [
+            points := [
                 (standing, value) for standing in standings if (value := of(standing)) is not None and all_finite(value)
             ]
         )
@@ -49,19 +49,19 @@ def draw(findings: Findings) -> Figure:
     entries = [
         standing.entry.label
         for standing in standings
-        if any(standing is each for *_, found in known for each, _ in found)
+        if any(standing is each for *_, points in known for each, _ in points)
     ]
     look, shown = entry_styles(findings), short_names(entries)
     figure, cells = panels(TITLE, [title for title, *_ in known], columns=2, height=2.3, sharey=True)
-    for axes, (_, label, found) in zip(cells, known, strict=True):
-        for standing, value in found:
+    for axes, (_, label, points) in zip(cells, known, strict=True):
+        for standing, value in points:
             own, score = look[standing.entry.label], standing.rank_score
             if score.interval:
                 axes.plot([value, value], [score.interval.low, score.interval.high], color=own.colour)
             axes.plot([value], [score.value], own.marker, color=own.colour, markersize=6)
             if standing.cost and standing.cost.is_lower_bound:
                 axes.annotate(AT_LEAST.strip(), (value, score.value), (-4, 0), textcoords="offset points", ha="right")
-        _scale(axes, [value for _, value in found])
+        _scale(axes, [value for _, value in points])
         axes.set_xlabel(label)
         axes.set_ylim(-0.03, 1.03)
     cells[0].set_ylabel("mean rank score, 1 is best\n(line: 95 % interval)")

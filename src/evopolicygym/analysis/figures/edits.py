@@ -72,11 +72,11 @@ def _draw_shares(axes: Axes, row: int, runs: Sequence[Edits]) -> None:
 
 
 def _draw_rates(axes: Axes, row: int, runs: Sequence[Edits]) -> None:
-    for place, kind in enumerate(COUNTED):
+    for index, kind in enumerate(COUNTED):
         hits = total(runs, kind)
         if hits.rate is None:
             continue
-        middle = row + 0.3 * (place - 0.5)
+        middle = row + 0.3 * (index - 0.5)
         axes.barh(middle, 100 * hits.rate, height=0.26, **_bar(kind))
         axes.text(100 * hits.rate + 1, middle, f"{hits.hits}/{hits.edits}", fontsize=SMALL, va="center")
 

@@ -36,7 +36,7 @@ NARROWEST = 10.0
 @with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
-    runs = [(run.result.agent, found) for run, found in findings.measured("failures")]
+    runs = [(run.result.agent, counts) for run, counts in findings.measured("failures")]
     entries = [label for label in findings.labels if any(own == label for own, _ in runs)][:MOST]
     if not entries:
         return placeholder_figure(TITLE, "No run's failures are known.")
@@ -44,13 +44,13 @@ def draw(findings: Findings) -> Figure:
     titles = ["submissions not loaded", "train episodes failed"]
     figure, (left, right) = panels(TITLE, titles, columns=2, height=0.9 + 0.26 * len(entries), sharey=True)
     for row, label in enumerate(entries):
-        own = [found for entry, found in runs if entry == label]
-        submissions = sum(len(found.submissions) for found in own)
-        episodes = sum(found.episodes for found in own)
-        _draw_shares(left, row, _sum_counts(found.statuses for found in own), STATUSES, submissions)
-        _draw_shares(right, row, _sum_counts(found.reasons for found in own), REASONS, episodes)
+        own = [counts for entry, counts in runs if entry == label]
+        submissions = sum(len(counts.submissions) for counts in own)
+        episodes = sum(counts.episodes for counts in own)
+        _draw_shares(left, row, _sum_counts(counts.statuses for counts in own), STATUSES, submissions)
+        _draw_shares(right, row, _sum_counts(counts.reasons for counts in own), REASONS, episodes)
         outcomes = [
-            submission.mended for found in own for submission in found.submissions if submission.mended is not None
+            submission.mended for counts in own for submission in counts.submissions if submission.mended is not None
         ]
         if outcomes:
             right.text(
@@ -65,7 +65,7 @@ def draw(findings: Findings) -> Figure:
         name_rows(axes, [shown[label] for label in entries])
         axes.set_xlim(0, max(NARROWEST, axes.dataLim.x1 * 1.05))
         axes.set_xlabel(what)
-    met = {part for _, found in runs for part in (*found.statuses, *found.reasons)}
+    met = {part for _, counts in runs for part in (*counts.statuses, *counts.reasons)}
     add_legend(figure, keys=[_bar_key(part) for part in PARTS if part in met])
     return figure
 
@@ -89,9 +89,9 @@ def _draw_shares(axes: Axes, row: int, counts: Mapping[str, int], parts: Sequenc
 
 
 def _bar(part: str) -> dict[str, Any]:
-    place = PARTS.index(part)
-    hatch = HATCHES[(place + place // len(COLOURS)) % len(HATCHES)]
-    return {"facecolor": COLOURS[place % len(COLOURS)], "hatch": hatch, "edgecolor": "white", "linewidth": 0.4}
+    index = PARTS.index(part)
+    hatch = HATCHES[(index + index // len(COLOURS)) % len(HATCHES)]
+    return {"facecolor": COLOURS[index % len(COLOURS)], "hatch": hatch, "edgecolor": "white", "linewidth": 0.4}
 
 
 def _bar_key(part: str) -> Patch:

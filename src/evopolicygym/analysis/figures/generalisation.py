@@ -44,19 +44,19 @@ class _EntryMeans:
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     entries = findings.labels[:MOST]
-    found = {
+    tasks = {
         task: {label: means for label, runs in own.items() if label in entries and (means := _means(runs))}
         for task, own in findings.by_task_and_entry("generalisation").items()
     }
-    found = {task: own for task, own in found.items() if own}
-    if not found:
+    tasks = {task: own for task, own in tasks.items() if own}
+    if not tasks:
         return placeholder_figure(TITLE, "No run has a selected checkpoint.")
     look, shown = entry_styles(findings), short_names(entries)
-    figure, cells = panels(TITLE, [shorten(task, LONGEST) for task in found], columns=COLUMNS, height=1.6)
-    for axes, own in zip(cells, found.values(), strict=True):
+    figure, cells = panels(TITLE, [shorten(task, LONGEST) for task in tasks], columns=COLUMNS, height=1.6)
+    for axes, own in zip(cells, tasks.values(), strict=True):
         _draw_task(axes, own, entries, look)
-    keys = [legend_key(look[entry], shown[entry]) for entry in entries if any(entry in own for own in found.values())]
-    if any(means.best_other is not None for own in found.values() for means in own.values()):
+    keys = [legend_key(look[entry], shown[entry]) for entry in entries if any(entry in own for own in tasks.values())]
+    if any(means.best_other is not None for own in tasks.values() for means in own.values()):
         keys.append(Line2D([], [], color="black", linestyle="", marker="_", markersize=9, label="best not selected"))
     add_legend(figure, keys=keys, side="mean return ± s.e.")
     return figure
@@ -79,10 +79,10 @@ def _over(repeats: Sequence[Estimate | None]) -> Estimate | None:
 def _draw_task(
     axes: Axes, own: Mapping[str, _EntryMeans], entries: Sequence[str], look: Mapping[str, EntryStyle]
 ) -> None:
-    for place, label in enumerate(entries):
+    for index, label in enumerate(entries):
         if label not in own:
             continue
-        aside = SPREAD * ((place + 0.5) / len(entries) - 0.5)
+        aside = SPREAD * ((index + 0.5) / len(entries) - 0.5)
         style, means = look[label], own[label]
         points = [(at + aside, mean) for at, split in enumerate(SPLITS) if (mean := means.splits[split])]
         for at, mean in points:

@@ -45,9 +45,9 @@ def draw(findings: Findings) -> Figure:
         height=1.55,
     )
     lines: dict[str, Line2D] = {}
-    for axes, (task, found) in zip(cells, curves.items(), strict=True):
+    for axes, (task, by_entry) in zip(cells, curves.items(), strict=True):
         lines |= _draw_ends(axes, findings, task)
-        _draw_task(axes, {entry: found[entry] for entry in entries if entry in found}, look)
+        _draw_task(axes, {entry: by_entry[entry] for entry in entries if entry in by_entry}, look)
     add_legend(
         figure,
         "train episodes spent",
@@ -59,9 +59,9 @@ def draw(findings: Findings) -> Figure:
     return figure
 
 
-def _draw_task(axes: Axes, found: Mapping[str, Sequence[Any]], look: Mapping[str, EntryStyle]) -> None:
-    end = max((curve.budget for curves in found.values() for curve in curves), default=1)
-    for label, curves in found.items():
+def _draw_task(axes: Axes, by_entry: Mapping[str, Sequence[Any]], look: Mapping[str, EntryStyle]) -> None:
+    end = max((curve.budget for curves in by_entry.values() for curve in curves), default=1)
+    for label, curves in by_entry.items():
         points = [[(point.spent, point.best) for point in curve.points] for curve in curves]
         whole = band(points, end)
         if whole is not None:

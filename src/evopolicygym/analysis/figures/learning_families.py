@@ -39,7 +39,7 @@ def draw(findings: Findings) -> Figure:
             families[run.result.family][run.result.agent].append(curve)
     if not families:
         return placeholder_figure(TITLE, "No run has improved.")
-    entries = [label for label in findings.labels if any(label in found for found in families.values())][:MOST]
+    entries = [label for label in findings.labels if any(label in by_entry for by_entry in families.values())][:MOST]
     look, shown = entry_styles(findings), short_names(entries)
     figure, cells = panels(
         TITLE, [shorten(family, LONGEST) for family in sorted(families)], columns=COLUMNS, height=1.9
@@ -55,8 +55,8 @@ def draw(findings: Findings) -> Figure:
     return figure
 
 
-def _draw_family(axes: Axes, found: Mapping[str, Sequence[LearningCurve]], look: Mapping[str, EntryStyle]) -> None:
-    for label, curves in found.items():
+def _draw_family(axes: Axes, by_entry: Mapping[str, Sequence[LearningCurve]], look: Mapping[str, EntryStyle]) -> None:
+    for label, curves in by_entry.items():
         whole = band([_heights(curve) for curve in curves], WHOLE)
         if whole is not None:
             draw_band(axes, whole, look[label], repeats=len(curves))

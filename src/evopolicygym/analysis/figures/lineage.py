@@ -75,19 +75,19 @@ def _draw_run(axes: Axes, run: RunFindings, submissions: Sequence[Edit]) -> None
     anchor = run.result.random_anchor
     root = anchor.mean if anchor and all_finite(anchor.mean) else min(known.values(), default=0.0)
     bottom = _bottom([root, *known.values()])
-    places = {STARTER: (0.0, max(root, bottom))}
-    places |= {edit.submission: (edit.spent, max(known.get(edit.submission, bottom), bottom)) for edit in submissions}
+    points = {STARTER: (0.0, max(root, bottom))}
+    points |= {edit.submission: (edit.spent, max(known.get(edit.submission, bottom), bottom)) for edit in submissions}
     for index, worth in {STARTER: root, **known}.items():
         if worth < bottom:
-            text, place = f"{worth:.3g}", places[index]
-            axes.annotate(text, place, (0, 6), textcoords="offset points", ha="center", color=GREY, size=SMALL)
+            text, point = f"{worth:.3g}", points[index]
+            axes.annotate(text, point, (0, 6), textcoords="offset points", ha="center", color=GREY, size=SMALL)
     for edit in submissions:
         if edit.parent is not None:
-            ends = zip(places[edit.parent], places[edit.submission], strict=True)
+            ends = zip(points[edit.parent], points[edit.submission], strict=True)
             axes.plot(*ends, color=GREY, linewidth=0.7, zorder=1)
-    axes.plot(*places[STARTER], marker="D", color="black", markersize=SIZE, zorder=2)
+    axes.plot(*points[STARTER], marker="D", color="black", markersize=SIZE, zorder=2)
     for edit in submissions:
-        _draw_submission(axes, edit, places[edit.submission])
+        _draw_submission(axes, edit, points[edit.submission])
     axes.set_xlim(-0.03 * max(run.result.budget, 1), 1.03 * max(run.result.budget, 1))
     few_ticks(axes.xaxis, 4, whole=True)
     few_ticks(axes.yaxis, 4)
@@ -101,16 +101,16 @@ def _bottom(worths: Sequence[float]) -> float:
     return min(better) - 0.5 * spread if 0 < spread < FLAT * whole else min(worths) - 0.12 * (whole or 1.0)
 
 
-def _draw_submission(axes: Axes, edit: Edit, place: tuple[float, float]) -> None:
+def _draw_submission(axes: Axes, edit: Edit, point: tuple[float, float]) -> None:
     if not all_finite(edit.validation_mean):
         colour = EDIT_STYLES[edit.edit_kind].colour if edit.edit_kind else GREY
-        axes.plot(*place, linestyle="", marker="x", color=colour, zorder=3)
+        axes.plot(*point, linestyle="", marker="x", color=colour, zorder=3)
         return
     if edit.is_hit:
-        axes.plot(*place, linestyle="", marker="o", markerfacecolor="none", markeredgecolor="black",
+        axes.plot(*point, linestyle="", marker="o", markerfacecolor="none", markeredgecolor="black",
                   markersize=LARGE, zorder=3)  # fmt: skip
     look = _mark(edit.edit_kind) if edit.edit_kind else {"marker": ".", "color": GREY}
-    axes.plot(*place, linestyle="", zorder=4, markersize=SIZE, **look)
+    axes.plot(*point, linestyle="", zorder=4, markersize=SIZE, **look)
 
 
 def _mark(kind: EditKind) -> dict[str, Any]:

@@ -27,10 +27,10 @@ MARKS = 6
 @with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
-    found = [row for row in findings.aggregates.entries if row.entry.kind != ANCHOR]
-    if not found:
+    entries = [row for row in findings.aggregates.entries if row.entry.kind != ANCHOR]
+    if not entries:
         return placeholder_figure(TITLE, "No entry has scores that can be normalised on all tasks.")
-    rows = found[:MOST]
+    rows = entries[:MOST]
     figure = new_figure(TITLE, HEIGHT)
     axes = figure.subplots()
     styles, names = entry_styles(findings), short_names(row.entry.label for row in rows)
@@ -51,8 +51,8 @@ def draw(findings: Findings) -> Figure:
     few_ticks(axes.xaxis, 6)
     few_ticks(axes.yaxis, 4, whole=True)
     axes.set_ylabel("share of runs above it (%)")
-    if len(found) > MOST:
-        axes.set_title(f"the best {MOST} of {len(found)} entries")
+    if len(entries) > MOST:
+        axes.set_title(f"the best {MOST} of {len(entries)} entries")
     keys = [legend_key(styles[row.entry.label], names[row.entry.label]) for row in rows]
     add_legend(figure, "normalised score", keys)
     return figure

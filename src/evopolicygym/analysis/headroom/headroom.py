@@ -70,8 +70,8 @@ def best_agent(task: str, table: ScoreTable, others: Iterable[ScoreTable] = ()) 
 
 def best_elsewhere(gymnasium_id: str, figures: Sequence[OtherFigures]) -> KnownScore | None:
     """Return the best figure that was published of an environment under another protocol."""
-    found = [task.best for published in figures if (task := published.of_id(gymnasium_id))]
-    return _best(KnownScore(figure.score, figure.label, ELSEWHERE) for figure in found)
+    bests = [task.best for published in figures if (task := published.of_id(gymnasium_id))]
+    return _best(KnownScore(figure.score, figure.label, ELSEWHERE) for figure in bests)
 
 
 def gymnasium_id(task: str, table: ScoreTable, ids: Mapping[str, str]) -> str:
@@ -179,12 +179,12 @@ def headroom(table: ScoreTable, surroundings: Surroundings | None = None) -> Hea
     by_task = dict(zip((result.task.name for result in tested), of_tasks, strict=True))
     decided = tuple(_add_verdict(result, by_task.get(result.task.name)) for result in tasks)
     verdict = verdict_of_suite([result.verdict for result in decided], p if spread and spread.is_repeated else None)
-    found = Headroom(decided, entries, over, spread, p, verdict)
-    return replace(found, notes=(*_notes(found, table), *table.notes))
+    suite = Headroom(decided, entries, over, spread, p, verdict)
+    return replace(suite, notes=(*_notes(suite, table), *table.notes))
 
 
-def _add_verdict(found: TaskHeadroom, p: float | None) -> TaskHeadroom:
-    return replace(found, p=p, verdict=verdict_of(found.spread, p, found.at_best, found.scale))
+def _add_verdict(result: TaskHeadroom, p: float | None) -> TaskHeadroom:
+    return replace(result, p=p, verdict=verdict_of(result.spread, p, result.at_best, result.scale))
 
 
 def _measure_task(task: TaskRow, table: ScoreTable, around: Surroundings) -> TaskHeadroom:
@@ -243,27 +243,27 @@ def _whole(tasks: Sequence[TaskHeadroom], table: ScoreTable) -> tuple[tuple[str,
     return tuple(shared), len(over), mean_over_tasks(each).spread()
 
 
-def _notes(found: Headroom, table: ScoreTable) -> Iterator[str]:
-    yield sentence(found)
-    lefts = [result.left for result in found.tasks if result.left is not None]
+def _notes(suite: Headroom, table: ScoreTable) -> Iterator[str]:
+    yield sentence(suite)
+    lefts = [result.left for result in suite.tasks if result.left is not None]
     if lefts:
         near = sum(left <= NEAR for left in lefts)
         yield (
             f"The best agent is at the best known score, or within {NEAR:.0%} of the way from uniform random to it, on "
             f"{near} of {len(lefts)} tasks."
         )
-    single = [result for result in found.tasks if result.spread is not None and not result.spread.is_repeated]
+    single = [result for result in suite.tasks if result.spread is not None and not result.spread.is_repeated]
     if single:
         yield "Noise where every entry has one run is that of held-out cases only: another run may differ by more."
     if any(entry.kind == AGENT and not entry.runs and entry.is_shipped for entry in table.entries):
         yield "Agents that were published as means alone are not compared, as nothing is known of their noise."
-    if any(result.best is not None and result.best.is_elsewhere for result in found.tasks):
+    if any(result.best is not None and result.best.is_elsewhere for result in suite.tasks):
         yield "A best known score that was published elsewhere is of another protocol: no share is taken of it."
 
 
-def sentence(found: Headroom) -> str:
+def sentence(suite: Headroom) -> str:
     """Return a sentence or two on the tasks together."""
-    counts = Counter(result.verdict for result in found.tasks)
+    counts = Counter(result.verdict for result in suite.tasks)
     known = sum(count for verdict, count in counts.items() if verdict.is_known)
     does, nearly, spent = (counts[verdict] for verdict in (DISTINGUISHES, NEARLY_SPENT, SPENT))
     sentences = {
@@ -288,13 +288,13 @@ def sentence(found: Headroom) -> str:
         "Whether these tasks distinguish agents is not known: that takes runs of three agents on a task, with two runs "
         "of one of them at least."
     )
-    return f"{sentences.get(found.verdict, unknown)}{_over_all(found)}"
+    return f"{sentences.get(suite.verdict, unknown)}{_over_all(suite)}"
 
 
-def _over_all(found: Headroom) -> str:
-    if found.spread is None or found.spread.ratio is None or found.p is None:
+def _over_all(suite: Headroom) -> str:
+    if suite.spread is None or suite.spread.ratio is None or suite.p is None:
         return ""
     return (
-        f" Mean scores of {len(found.entries)} agents over {found.over} tasks differ by {found.spread.ratio:.1f} times "
-        f"their noise (p = {max(found.p, 0.0001):.2g})."
+        f" Mean scores of {len(suite.entries)} agents over {suite.over} tasks differ by {suite.spread.ratio:.1f} times "
+        f"their noise (p = {max(suite.p, 0.0001):.2g})."
     )

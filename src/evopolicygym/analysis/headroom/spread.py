@@ -154,13 +154,13 @@ def entry_means(samples: Sequence[Sample]) -> EntryMeans:
 def mean_over_tasks(tasks: Sequence[tuple[EntryMeans, float]]) -> EntryMeans:
     """Return the entries' mean scores over tasks, each in units of its scale; tasks are independent."""
     shares = [1 / (scale * len(tasks)) for _, scale in tasks]
-    each = [(share, found) for share, (found, _) in zip(shares, tasks, strict=True)]
+    each = [(share, task) for share, (task, _) in zip(shares, tasks, strict=True)]
     return EntryMeans(
-        np.asarray(sum(share * found.means for share, found in each)),
-        np.asarray(sum(share**2 * found.covariance for share, found in each)),
-        tuple((share**2 * variance, freedom) for share, found in each for variance, freedom in found.of_runs),
-        tuple((share**2 * variance, freedom) for share, found in each for variance, freedom in found.of_cases),
-        tuple(runs for _, found in each for runs in found.repeats),
+        np.asarray(sum(share * task.means for share, task in each)),
+        np.asarray(sum(share**2 * task.covariance for share, task in each)),
+        tuple((share**2 * variance, freedom) for share, task in each for variance, freedom in task.of_runs),
+        tuple((share**2 * variance, freedom) for share, task in each for variance, freedom in task.of_cases),
+        tuple(runs for _, task in each for runs in task.repeats),
     )
 
 
@@ -183,15 +183,15 @@ def _of_runs(samples: Sequence[Sample]) -> tuple[Floats, list[tuple[float, float
 
 def _of_cases(samples: Sequence[Sample]) -> Floats:
     """Return the covariance of the means over cases: entries that were played on the same ones share their luck."""
-    found = np.diag([sample.of_cases for sample in samples])
+    covariance = np.diag([sample.of_cases for sample in samples])
     effects = [_effects_of_cases(sample) for sample in samples]
     for at, own in enumerate(effects):
-        for beside, other in enumerate(effects[:at]):
+        for column, other in enumerate(effects[:at]):
             shared = sum(
                 float(own[cases] @ other[cases]) / _pairs(len(own[cases])) for cases in own.keys() & other.keys()
             )
-            found[at, beside] = found[beside, at] = shared
-    return found
+            covariance[at, column] = covariance[column, at] = shared
+    return covariance
 
 
 def _effects_of_cases(sample: Sample) -> dict[Hashable, Floats]:

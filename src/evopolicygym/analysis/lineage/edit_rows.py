@@ -65,16 +65,16 @@ def _as_json(files: Mapping[str, bytes]) -> dict[str, Any]:
 
 def _feedback_before(record: RunRecord) -> list[dict[str, Any] | None]:
     """Return the summaries that came before each submission, since the one before; of independent samples, none."""
-    came, found = list[int](), list[dict[str, Any] | None]()
+    came, feedback = list[int](), list[dict[str, Any] | None]()
     for event in record.events:
         if isinstance(event, SubmissionPublished) and record.state.opened.task.memory is Memory.FULL:
             came.append(event.submit_index)
         elif isinstance(event, SubmissionCharged):
             summaries = {str(index): read_summary(record.paths, index) for index in came}
             known = {index: summary for index, summary in summaries.items() if summary is not None}
-            found.append(known or None)
+            feedback.append(known or None)
             came.clear()
-    return found
+    return feedback
 
 
 def message_spans(record: RunRecord, transcript: Transcript | None) -> list[Span]:
@@ -94,10 +94,10 @@ def message_spans(record: RunRecord, transcript: Transcript | None) -> list[Span
 
 
 def _last_step(state: RunState, transcript: Transcript, charged: SubmissionCharged) -> int | None:
-    told = transcript.submissions.get(charged.submit_index) if state.opened.task.memory is Memory.FULL else None
-    if told:
-        return told
+    recorded = transcript.submissions.get(charged.submit_index) if state.opened.task.memory is Memory.FULL else None
+    if recorded:
+        return recorded
     times = [(time, number) for number, step in enumerate(transcript.steps, 1) if (time := seconds_of(step.time))]
     charged_at = seconds_of(charged.time) or 0.0
-    place = bisect_right(times, (charged_at, len(transcript.steps)))
-    return times[place - 1][1] if place else None
+    index = bisect_right(times, (charged_at, len(transcript.steps)))
+    return times[index - 1][1] if index else None

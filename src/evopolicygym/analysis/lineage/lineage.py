@@ -265,12 +265,12 @@ _last: list[tuple[RunRecord, tuple[Edit, ...]]] = []
 
 def lineage(record: RunRecord) -> tuple[Edit, ...]:
     """Return the edit of each of a run's submissions."""
-    for known, found in _last[:1]:
+    for known, edits in _last[:1]:
         if known is record:
-            return found
-    found = _lineage(record)
-    _last[:] = [(record, found)]
-    return found
+            return edits
+    edits = _lineage(record)
+    _last[:] = [(record, edits)]
+    return edits
 
 
 def _lineage(record: RunRecord) -> tuple[Edit, ...]:
@@ -280,10 +280,10 @@ def _lineage(record: RunRecord) -> tuple[Edit, ...]:
     family = Family(state.submissions, programs, has_starter=state.opened.task.environment.is_known)
     topologies: dict[str, int] = {}
     history = submission_history(state)
-    found = [_edit(state.opened.run_id, progress, family, topologies) for progress in history]
-    found = _attach_repairs(found, family)
+    edits = [_edit(state.opened.run_id, progress, family, topologies) for progress in history]
+    edits = _attach_repairs(edits, family)
     worth = Worth(state, programs, history)
-    return tuple(_attach_gains(edit, family, worth, found) for edit in found)
+    return tuple(_attach_gains(edit, family, worth, edits) for edit in edits)
 
 
 def _program(record: RunRecord, checkpoint: str) -> PolicyProgram | None:
@@ -350,11 +350,11 @@ def _preserved_share(before: PolicyProgram, after: PolicyProgram) -> float | Non
     return (own & there).total() / own.total() if own else None
 
 
-def _attach_repairs(found: Sequence[Edit], family: Family) -> list[Edit]:
+def _attach_repairs(edits: Sequence[Edit], family: Family) -> list[Edit]:
     """Return edits with the repairs of the broken ones, and with the kind of edit that the repair shows."""
     result: list[Edit] = []
-    for at, edit in enumerate(found):
-        repairs = _repairs(found, at) if edit.edit_kind in COUNTED and family.is_broken(edit.submission) else []
+    for at, edit in enumerate(edits):
+        repairs = _repairs(edits, at) if edit.edit_kind in COUNTED and family.is_broken(edit.submission) else []
         whole = next((index for index in repairs if not family.is_broken(index)), None)
         if repairs:
             kind = _kind_of_broken(edit, [edit.submission, *repairs], family)
@@ -363,10 +363,10 @@ def _attach_repairs(found: Sequence[Edit], family: Family) -> list[Edit]:
     return result
 
 
-def _repairs(found: Sequence[Edit], at: int) -> list[int]:
+def _repairs(edits: Sequence[Edit], at: int) -> list[int]:
     """Return the repairs that follow an edit at once."""
     repairs = []
-    for edit in found[at + 1 :]:
+    for edit in edits[at + 1 :]:
         if edit.edit_kind is not EditKind.REPAIR:
             break
         repairs.append(edit.submission)
@@ -416,14 +416,14 @@ def _is_starter(program: PolicyProgram) -> bool:
     return program.content == starter().content
 
 
-def _attach_gains(edit: Edit, family: Family, worth: Worth, found: Sequence[Edit]) -> Edit:
+def _attach_gains(edit: Edit, family: Family, worth: Worth, edits: Sequence[Edit]) -> Edit:
     """Return an edit with its gain, and whether it is a hit."""
     played = edit.submission if edit.mended_by is None else edit.mended_by
     own, above, best = worth.returns(played), worth.returns(edit.parent), worth.best_before(edit.submission)
     over_parent = gain(above, own) if above and own else None
     best_returns = worth.returns(best)
     over_best = over_parent if best == edit.parent else gain(best_returns, own) if best_returns and own else None
-    can_be_hit = edit.edit_kind in COUNTED and not found[played].acts_by_episode and above is not None
+    can_be_hit = edit.edit_kind in COUNTED and not edits[played].acts_by_episode and above is not None
     is_hit = None
     if own and len(own) >= FEWEST_CASES:
         is_hit = all(gain is not None and gain.is_real for gain in (over_parent, over_best))

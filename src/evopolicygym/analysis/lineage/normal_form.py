@@ -129,42 +129,42 @@ def names_of_project(files: Mapping[str, FileNames]) -> ProjectNames:
 def units_in(path: str, tree: ast.Module, project: ProjectNames) -> tuple[ProgramUnit, ...]:
     """Return the units of a file of a project."""
     literals = literals_among(list(ast.walk(tree)))
-    place = _Context((*PurePosixPath(path).parts[:-1], Attribute(PurePosixPath(path).stem)))
-    return tuple(_units(tree.body, place, Tokenizer(literals, project.passed_by_name, project.modules), literals))
+    context = _Context((*PurePosixPath(path).parts[:-1], Attribute(PurePosixPath(path).stem)))
+    return tuple(_units(tree.body, context, Tokenizer(literals, project.passed_by_name, project.modules), literals))
 
 
 def _units(
-    statements: Sequence[ast.stmt], place: _Context, tokenizer: Tokenizer, literals: set[int]
+    statements: Sequence[ast.stmt], context: _Context, tokenizer: Tokenizer, literals: set[int]
 ) -> Iterable[ProgramUnit]:
     """Yield the units of a file's or a class's statements."""
     often = Counter(name for statement in statements for name in bound_names([statement]))
     body: list[Any] = []
     for statement in statements:
-        if place.keeps_fields and isinstance(statement, ast.AnnAssign):
+        if context.keeps_fields and isinstance(statement, ast.AnnAssign):
             body.append(["field", statement.target, statement.value])
         elif not has_effect(statement):
             continue
         elif any(often[name] > 1 for name in bound_names([statement])):
             body.append(statement)
         elif isinstance(statement, FUNCTIONS):
-            yield ProgramUnit(UnitKind.FUNCTION, tokenizer.tokens(*place.parts, statement))
+            yield ProgramUnit(UnitKind.FUNCTION, tokenizer.tokens(*context.parts, statement))
         elif isinstance(statement, ast.ClassDef):
-            yield from _class(statement, place, tokenizer, literals)
+            yield from _class(statement, context, tokenizer, literals)
         elif isinstance(statement, ast.Import | ast.ImportFrom):
             for alias in statement.names:
                 yield ProgramUnit(
-                    UnitKind.IMPORT, tokenizer.tokens(*place.parts, *tokenizer.imported(statement, alias))
+                    UnitKind.IMPORT, tokenizer.tokens(*context.parts, *tokenizer.imported(statement, alias))
                 )
         elif isinstance(statement, ast.Assign | ast.AnnAssign) and id(statement.value) in literals:
-            yield ProgramUnit(UnitKind.CONSTANT, tokenizer.tokens(*place.parts, statement))
+            yield ProgramUnit(UnitKind.CONSTANT, tokenizer.tokens(*context.parts, statement))
         else:
             body.append(statement)
     if body:
-        yield ProgramUnit(UnitKind.BODY, tokenizer.tokens(*place.parts, body))
+        yield ProgramUnit(UnitKind.BODY, tokenizer.tokens(*context.parts, body))
 
 
-def _class(node: ast.ClassDef, place: _Context, tokenizer: Tokenizer, literals: set[int]) -> Iterable[ProgramUnit]:
-    parts = (*place.parts, "class", Bound(node.name))
+def _class(node: ast.ClassDef, context: _Context, tokenizer: Tokenizer, literals: set[int]) -> Iterable[ProgramUnit]:
+    parts = (*context.parts, "class", Bound(node.name))
     yield ProgramUnit(UnitKind.CLASS, tokenizer.tokens(*parts, node.decorator_list, node.bases, node.keywords))
     keeps_fields = bool(node.decorator_list or node.bases or node.keywords)
     yield from _units(node.body, _Context(parts, keeps_fields), tokenizer, literals)
@@ -214,17 +214,17 @@ def outline(unit: ProgramUnit, own: Collection[str]) -> Outline:
 
 
 def _texts(tokens: Sequence[Token], own: Collection[str], *, literals: bool) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     for token in tokens:
         if isinstance(token, str):
-            found.append(token)
+            texts.append(token)
         elif isinstance(token, Literal):
-            found.append(LITERAL)
+            texts.append(LITERAL)
             if literals:
-                found += token.values
+                texts += token.values
         else:
-            found.append(OWN if token.text in own else f"name {token.text}")
-    return found
+            texts.append(OWN if token.text in own else f"name {token.text}")
+    return texts
 
 
 ROUNDS = 3
@@ -269,10 +269,10 @@ def _refine_colours(units: Sequence[Outline], hashes: Sequence[str], colours: Ma
     """Return a new colour for each name, from the units that it is in and its places among the names there."""
     occurrences: dict[str, list[str]] = defaultdict(list)
     for unit, its_hash in zip(units, hashes, strict=True):
-        places: dict[str, list[int]] = defaultdict(list)
-        for place, name in enumerate(unit.names):
-            places[name].append(place)
-        for name, positions in places.items():
+        name_positions: dict[str, list[int]] = defaultdict(list)
+        for position, name in enumerate(unit.names):
+            name_positions[name].append(position)
+        for name, positions in name_positions.items():
             occurrences[name].append(f"{its_hash} {positions}")
     return {name: hash_of([colour, *sorted(occurrences[name])]) for name, colour in colours.items()}
 
@@ -282,12 +282,12 @@ def _hashes(units: Sequence[Outline], outlines: Sequence[str], colours: Mapping[
 
     Names of one colour are distinguished by which of them is met first.
     """
-    found = []
+    hashes = []
     for unit, its_outline in zip(units, outlines, strict=True):
         numbers: dict[str, dict[str, int]] = defaultdict(dict)
         texts = [its_outline]
         for name in unit.names:
             own = numbers[colours[name]]
             texts.append(f"{colours[name]} {own.setdefault(name, len(own))}")
-        found.append(hash_of(texts))
-    return found
+        hashes.append(hash_of(texts))
+    return hashes

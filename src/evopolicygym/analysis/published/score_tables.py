@@ -149,9 +149,9 @@ def other_names() -> list[str]:
 @cache
 def other_figures(name: str) -> OtherFigures:
     """Return the figures of a name; raise ``UnknownName`` if there are none."""
-    if name not in (found := _other_protocol_files()):
-        raise UnknownName("set of published figures", name, found)
-    return decoder(OtherFigures).value(tomllib.loads(found[name].read_text(encoding="utf-8")))
+    if name not in (paths := _other_protocol_files()):
+        raise UnknownName("set of published figures", name, paths)
+    return decoder(OtherFigures).value(tomllib.loads(paths[name].read_text(encoding="utf-8")))
 
 
 def _other_protocol_files() -> dict[str, Traversable]:
@@ -260,8 +260,8 @@ def _read_runs(name: str, text: str) -> PublishedTable:
     first, *documents = text.splitlines()
     about = json.loads(first)
     runs = tuple(
-        result_of(CheckedRun(Path(f"{name}.jsonl", str(place)), decode(document), RecordState.SHIPPED))
-        for place, document in enumerate(documents, 1)
+        result_of(CheckedRun(Path(f"{name}.jsonl", str(number)), decode(document), RecordState.SHIPPED))
+        for number, document in enumerate(documents, 1)
     )
     tasks = {run.task: PublishedTask(run.family, run.kind or TaskKind.UNKNOWN, run.environment) for run in runs}
     return PublishedTable(about["source"], (), tasks, about["kind"], runs)

@@ -132,19 +132,19 @@ def aggregates(table: ScoreTable, *, normalise: str = BEST, resampler: Resampler
     top = max([OPTIMUM, *(float(runs.max()) for each in scores.values() for runs in each)])
     thresholds = np.linspace(0.0, math.ceil(10 * min(top, 2 * OPTIMUM)) / 10, THRESHOLDS)
     drawn = _DrawnScores(scales, resampler)
-    found = [_entry_aggregates(entry, scores[entry.label], scales, thresholds, drawn) for entry in kept]
-    ordered = sorted(found, key=lambda each: -each.interquartile_mean.value)
+    entry_aggregates = [_entry_aggregates(entry, scores[entry.label], scales, thresholds, drawn) for entry in kept]
+    ordered = sorted(entry_aggregates, key=lambda each: -each.interquartile_mean.value)
     return Aggregates(tuple(ordered), scales, tuple(notes))
 
 
 def _task_scores(entry: Entry, scales: Mapping[str, TaskScale]) -> list[Floats]:
     """Return the normalised scores of an entry's runs, by task."""
-    found = []
+    scores = []
     for name, scale in scales.items():
         cell = entry.cells[name]
         runs = cell.sample.runs if cell.sample else np.array([cell.mean])
-        found.append(np.nan_to_num((runs - scale.low) / (scale.best - scale.low)))
-    return found
+        scores.append(np.nan_to_num((runs - scale.low) / (scale.best - scale.low)))
+    return scores
 
 
 def pool_tasks(scores: Sequence[Floats]) -> Floats:
@@ -223,7 +223,7 @@ def _profile(
     return Profile(tuple(thresholds.tolist()), tuple(shares.tolist()), tuple(low.tolist()), tuple(high.tolist()))
 
 
-def aggregates_table(found: Aggregates) -> Table:
+def aggregates_table(summary: Aggregates) -> Table:
     """Return the aggregates, a row for each entry."""
     columns = (
         Column("entry", "entry", is_text=True), Column("tasks", "tasks"), Column("runs", "runs"),
@@ -231,12 +231,12 @@ def aggregates_table(found: Aggregates) -> Table:
         Column("optimality_gap", "optimality gap"),
     )  # fmt: skip
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (row.entry.shown, row.tasks, row.runs, *(_number(score) for score in _scores(row))) for row in found.entries
+        (row.entry.shown, row.tasks, row.runs, *(_number(score) for score in _scores(row))) for row in summary.entries
     )
-    return Table("Aggregates of normalised scores", columns, rows, found.notes)
+    return Table("Aggregates of normalised scores", columns, rows, summary.notes)
 
 
-def aggregates_document(found: Aggregates) -> dict[str, Any]:
+def aggregates_document(summary: Aggregates) -> dict[str, Any]:
     """Return the aggregates for programs, with performance profiles."""
     return {
         "entries": [
@@ -255,9 +255,9 @@ def aggregates_document(found: Aggregates) -> dict[str, Any]:
                     "high": None if row.profile.high is None else list(row.profile.high),
                 },
             }
-            for row in found.entries
+            for row in summary.entries
         ],
-        "notes": list(found.notes),
+        "notes": list(summary.notes),
     }
 
 

@@ -176,8 +176,8 @@ def held_out_sample(repeats: Sequence[tuple[Hashable, Sequence[float]]], random:
     worst = min([*means, *([random] if random is not None else [])])
     longest = max(map(len, scored))
     blocks: dict[tuple[Hashable, int], list[Sequence[float]]] = defaultdict(list)
-    for cases, found in repeats:
-        returns = found or (worst,) * longest
+    for cases, repeat_returns in repeats:
+        returns = repeat_returns or (worst,) * longest
         blocks[cases, len(returns)].append(returns)
     return Sample(tuple(Block(name, np.array(returns, dtype=float)) for name, returns in blocks.items()))
 

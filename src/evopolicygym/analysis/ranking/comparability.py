@@ -113,11 +113,11 @@ def comparability_notes(runs: Sequence[RunRow], by: Sequence[str], *, mix: bool)
 
     What entries are split by (``by``) is no difference.
     """
-    found = differences(runs, by)
-    if found and not mix:
-        listed = "\n- ".join(found.values())
-        raise UsageError(f"These runs are not comparable. They differ in:\n- {listed}\n{_advice(list(found), runs)}")
-    return [f"Mixed: {difference}" for difference in found.values()] if mix else cases_notes(runs, by)
+    reasons = differences(runs, by)
+    if reasons and not mix:
+        listed = "\n- ".join(reasons.values())
+        raise UsageError(f"These runs are not comparable. They differ in:\n- {listed}\n{_advice(list(reasons), runs)}")
+    return [f"Mixed: {difference}" for difference in reasons.values()] if mix else cases_notes(runs, by)
 
 
 def cases_notes(runs: Sequence[RunRow], by: Sequence[str]) -> list[str]:
@@ -156,7 +156,7 @@ def comparable(runs: Sequence[RunRow], by: Sequence[str]) -> tuple[ComparableRun
 
 def differences(runs: Sequence[RunRow], by: Collection[str]) -> dict[str, str]:
     """Return in what runs on a task differ: the names of properties, and sentences."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, what in COMPARED.items():
         if name in by:
             continue
@@ -170,10 +170,10 @@ def differences(runs: Sequence[RunRow], by: Collection[str]) -> dict[str, str]:
         if different:
             task, values = next(iter(different.items()))
             shown = "; ".join(f"{_shown(name, value, values)} ({run.agent}, {run.root})" for value, run in values[:3])
-            found[name] = f"{what}, on {', '.join(different)}. On {task}: {shown}"
+            reasons[name] = f"{what}, on {', '.join(different)}. On {task}: {shown}"
     if len({run.protocol_version for run in runs}) > 1:
-        found.setdefault("protocol_version", "protocol version, between tasks")
-    return found
+        reasons.setdefault("protocol_version", "protocol version, between tasks")
+    return reasons
 
 
 def _fits(run: RunRow, other: RunRow, name: str) -> bool:
@@ -205,15 +205,15 @@ def _words(name: str, group: Sequence[RunRow], runs: Sequence[RunRow]) -> str:
         return f"{split} split" + (f" of experiment {group[0].experiment_name or experiment[:8]}" if several else "")
     if name == "revealed":
         return "cases revealed before" if group[0].revealed else "cases not revealed before"
-    found = _distinct(group, name)
+    values = _distinct(group, name)
     if name in WITHIN_ENTRIES:
-        found = [(value, run) for value, run in found if _differs_within(run.agent, name, runs)] or found
-    if name in BY_NAME and found:
-        value, first = found[0]
+        values = [(value, run) for value, run in values if _differs_within(run.agent, name, runs)] or values
+    if name in BY_NAME and values:
+        value, first = values[0]
         others = [run for run in runs if run.task == first.task]
         others = [run for run in others if run.agent == first.agent] if name in WITHIN_ENTRIES else others
         return _shown(name, value, _distinct(others, name))
-    shown = _shown(name, found[0][0], found) if found else ""
+    shown = _shown(name, values[0][0], values) if values else ""
     return f"{name.replace('_', ' ')} {shown}" if shown else f"no {name.replace('_', ' ')}"
 
 
@@ -231,12 +231,12 @@ def _advice(differing: Sequence[str], runs: Sequence[RunRow]) -> str:
 
 def _distinct(runs: Sequence[RunRow], name: str) -> list[tuple[Any, RunRow]]:
     """Return each distinct value with a run that has it; open values are left out."""
-    found: list[tuple[Any, RunRow]] = []
+    values: list[tuple[Any, RunRow]] = []
     for run in runs:
         value = _value(run, name)
-        if value is not None and all(value != other for other, _ in found):
-            found.append((value, run))
-    return found
+        if value is not None and all(value != other for other, _ in values):
+            values.append((value, run))
+    return values
 
 
 def _value(run: RunRow, name: str) -> Any:  # noqa: ANN401 - any property's
@@ -251,10 +251,10 @@ def _differs_within(label: str, name: str, runs: Sequence[RunRow]) -> bool:
     return len(_distinct([run for run in runs if run.agent == label], name)) > 1
 
 
-def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunRow]]) -> str:  # noqa: ANN401 - any property's
+def _shown(name: str, value: Any, values: Sequence[tuple[Any, RunRow]]) -> str:  # noqa: ANN401 - any property's
     if name not in BY_NAME:
         return str(value)[:12] if name in HASHES else str(value)
-    different = sorted({key for other, _ in found for key in value.keys() | other if value.get(key) != other.get(key)})
+    different = sorted({key for other, _ in values for key in value.keys() | other if value.get(key) != other.get(key)})
     return ", ".join(f"{key} {brief(value.get(key, 'absent'))}" for key in different)
 
 

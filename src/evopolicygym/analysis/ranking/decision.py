@@ -171,8 +171,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     known = sorted((p, at) for at, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    for place, (p, at) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - place) * p))
+    for rank, (p, at) in enumerate(known):
+        largest = max(largest, min(1.0, (len(known) - rank) * p))
         adjusted[at] = largest
     return adjusted
 
@@ -189,7 +189,7 @@ def _quantiles(freedom: float) -> Floats:
     density = np.exp(log_constant - (freedom + 1) / 2 * np.log1p(at**2 / freedom)) * at  # by the logarithm of t
     steps = (density[1:] + density[:-1]) / 2 * (_LOG_T[1] - _LOG_T[0])
     beyond = 2 * np.append(np.cumsum(steps[::-1])[::-1], 0.0)
-    seen = beyond > SMALLEST / 10
-    found = np.exp(np.interp(-_LOG_P, -np.log(np.minimum(beyond[seen], 1.0)), _LOG_T[seen]))
-    found[0] = 0.0
-    return np.asarray(found)
+    mask = beyond > SMALLEST / 10
+    table = np.exp(np.interp(-_LOG_P, -np.log(np.minimum(beyond[mask], 1.0)), _LOG_T[mask]))
+    table[0] = 0.0
+    return np.asarray(table)

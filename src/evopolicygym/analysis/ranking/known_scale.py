@@ -96,10 +96,10 @@ def _shipped(task: str, gymnasium_id: str, max_steps: int) -> tuple[KnownScores 
     """Return the scores that ship for a task, with the best known score that its pack declares and whose that is."""
     if task in _spec_names():
         return KnownScores.of(catalog.load(task)), None, ""
-    found = pack_catalog.find_listed(task)
-    if found is None or found[1].id != gymnasium_id.rpartition(":")[2] or found[1].anchors is None:
+    listed = pack_catalog.find_listed(task)
+    if listed is None or listed[1].id != gymnasium_id.rpartition(":")[2] or listed[1].anchors is None:
         return None, None, ""
-    anchors, headroom = found[1].anchors, found[1].headroom
+    anchors, headroom = listed[1].anchors, listed[1].headroom
     if anchors.max_steps != max_steps:
         return None, None, ""
     scores = KnownScores(anchors.random, anchors.idle, anchors.reference)

@@ -402,14 +402,14 @@ class _LeaderboardBuilder:
         p_values = self._p_values([standing.entry for standing in placed if _has_tier(standing.entry)])
         for standing in ordered:
             better = sum(other.rank_score.value > standing.rank_score.value for other in placed)
-            place = 1 + better if standing.complete and standing.has_score else None
+            rank = 1 + better if standing.complete and standing.has_score else None
             own, p = None, None
-            if place is not None and _has_tier(standing.entry):
+            if rank is not None and _has_tier(standing.entry):
                 p = p_values[best.entry.label, standing.entry.label] if best else None
                 if best is None or (p is not None and p < LEVEL):
                     tier, best = tier + 1, standing
                 own = tier
-            yield replace(standing, place=place, tier=own, behind_p=p)
+            yield replace(standing, place=rank, tier=own, behind_p=p)
 
     def _p_values(self, entries: Sequence[Entry]) -> dict[tuple[str, str], float | None]:
         """Return the adjusted p-value of each pair, from the better entry to the worse; 1 against the order of ranks.
@@ -417,11 +417,11 @@ class _LeaderboardBuilder:
         None if it is unknown on all tasks.
         """
         pairs = list(combinations(entries, 2))
-        found = [self._decide(better, worse) for better, worse in pairs]
-        adjusted = holm([decision.p for decision in found])
+        decisions = [self._decide(better, worse) for better, worse in pairs]
+        adjusted = holm([decision.p for decision in decisions])
         return {
             (better.label, worse.label): 1.0 if p is not None and decision.evidence < 0 else p
-            for (better, worse), decision, p in zip(pairs, found, adjusted, strict=True)
+            for (better, worse), decision, p in zip(pairs, decisions, adjusted, strict=True)
         }
 
     def _decide(self, first: Entry, other: Entry) -> JointDecision:
@@ -445,12 +445,12 @@ class _LeaderboardBuilder:
 
 def noise_notes(standings: Sequence[Standing]) -> Iterable[str]:
     """Yield a note on the entries that the best one is not ahead of by more than two runs of one agent differ."""
-    compared = [(standing, found) for standing in standings if (found := standing.behind_best)]
+    compared = [(standing, gap) for standing in standings if (gap := standing.behind_best)]
     best = _best_played(standings)
     if best is None or not compared:
         return
-    within = [standing.entry.shown for standing, found in compared if not found.is_beyond]
-    lowest, highest = (end(found.floor for _, found in compared) for end in (min, max))
+    within = [standing.entry.shown for standing, gap in compared if not gap.is_beyond]
+    lowest, highest = (end(gap.floor for _, gap in compared) for end in (min, max))
     floors = f"{lowest:.3f}" if f"{lowest:.3f}" == f"{highest:.3f}" else f"{lowest:.3f} to {highest:.3f}"
     yield (
         f"Noise floor: mean normalised scores of equal agents with so many runs differ by up to {floors} (95 %). "

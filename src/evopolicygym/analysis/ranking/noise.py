@@ -120,14 +120,14 @@ def case_interaction(samples: Sequence[Sample]) -> float | None:
         for block in sample.blocks:
             if min(block.returns.shape) > 1 and np.isfinite(block.returns).all():
                 blocks[block.cases, block.returns.shape[1]].append(block.returns)
-    found = [
+    variances = [
         float((first.mean(axis=0) - other.mean(axis=0)).var(ddof=1))
         - _rest_mean_square(first) / len(first)
         - _rest_mean_square(other) / len(other)
         for tables in blocks.values()
         for first, other in combinations(tables, 2)
     ]
-    return max(0.0, float(np.mean(found))) if found else None
+    return max(0.0, float(np.mean(variances))) if variances else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,16 +222,16 @@ def repeated_samples(runs: Sequence[RunRow], *, with_shipped: bool = True) -> Ma
     Repeats agree in all that comparable runs agree in, cases included, and identical runs count once.
     """
     environments = {run.task: run.environment for run in runs}
-    beside = shipped(SHIPPED).runs if with_shipped else ()
-    same = [run for run in beside if run.task not in environments or environments[run.task].is_same(run.environment)]
+    baselines = shipped(SHIPPED).runs if with_shipped else ()
+    same = [run for run in baselines if run.task not in environments or environments[run.task].is_same(run.environment)]
     groups: dict[tuple[str, str], list[RunRow]] = defaultdict(list)
     for run in distinct_runs([*runs, *same])[0]:
         settings = [property_of(run, name) for name in (*COMPARED, "effort", "options_text")]
         groups[run.task, repr((run.agent, settings))].append(run)
-    found: dict[str, list[Sample]] = defaultdict(list)
+    samples: dict[str, list[Sample]] = defaultdict(list)
     for (task, _), repeats in groups.items():
         random = next((run.random_anchor.mean for run in repeats if run.random_anchor), None)
         sample = held_out_sample([((run.task, run.commitment), run.held_out_returns) for run in repeats], random)
         if sample is not None:
-            found[task].append(sample)
-    return found
+            samples[task].append(sample)
+    return samples

@@ -215,8 +215,8 @@ def _quantiles(freedoms: Floats, level: float) -> Floats:
 @lru_cache(256)
 def _quantile_curve(level: float) -> tuple[Floats, Floats]:
     inverse = np.linspace(0.0, 1.0, 101)
-    found = [t_quantile(1 / part if part else math.inf, 1 - level) for part in inverse.tolist()]
-    return inverse, np.log(found)
+    quantiles = [t_quantile(1 / part if part else math.inf, 1 - level) for part in inverse.tolist()]
+    return inverse, np.log(quantiles)
 
 
 @lru_cache(256)
@@ -226,8 +226,8 @@ def chi_squared(freedom: int) -> Floats:
     values = np.exp(np.linspace(math.log(1e-9), math.log(40.0), 20_001))
     logs = degrees / 2 * (np.log(values) - values)  # the density of chi-squared / degrees, by its logarithm
     below = np.cumsum(np.exp(logs - logs.max()))
-    places = np.interp((np.arange(STRATA) + 0.5) / STRATA, below / below[-1], values)
-    return np.asarray(places / places.mean())
+    quantiles = np.interp((np.arange(STRATA) + 0.5) / STRATA, below / below[-1], values)
+    return np.asarray(quantiles / quantiles.mean())
 
 
 def chi_squared_quantile(freedom: float, share: float) -> float:
@@ -271,11 +271,11 @@ def forecast(plan: Plan, tasks: Sequence[TaskVariances], follow: ProgressTracker
     A task's level is 0.05 over the number of tasks: the first step of Holm's (1979) procedure. ``follow`` wraps the
     loop over tasks, to show progress.
     """
-    found = [_forecast_task(plan, task, LEVEL / len(tasks)) for task in follow("forecasting", tasks)]
+    forecasts = [_forecast_task(plan, task, LEVEL / len(tasks)) for task in follow("forecasting", tasks)]
     scaled = [task for task in tasks if task.scale is not None and task.is_known]
     if plan.is_normalised and len(scaled) > 1:
-        found.append(_forecast_jointly(plan, scaled))
-    return found
+        forecasts.append(_forecast_jointly(plan, scaled))
+    return forecasts
 
 
 def _forecast_task(plan: Plan, task: TaskVariances, level: float) -> TaskForecast:

@@ -163,13 +163,13 @@ class Cell:
         runs = [run for run in self.runs if run.selection_optimism is not None]
         if not runs or self.sample is None:
             return None
-        found = np.array([run.selection_optimism for run in runs], dtype=float)
+        optimisms = np.array([run.selection_optimism for run in runs], dtype=float)
         held_out = max(block.returns.shape[1] for block in self.sample.blocks)
         validation = min(run.validation_cases or 0 for run in runs) or 1
-        of_runs = float(found.var(ddof=1)) / len(found) if len(found) > 1 else 0.0
+        of_runs = float(optimisms.var(ddof=1)) / len(optimisms) if len(optimisms) > 1 else 0.0
         variances = of_runs, self.sample.of_cases * (1 + held_out / validation)
-        freedoms = len(found) - 1.0, min(held_out, validation) - 1.0
-        value, total = float(found.mean()), sum(variances)
+        freedoms = len(optimisms) - 1.0, min(held_out, validation) - 1.0
+        value, total = float(optimisms.mean()), sum(variances)
         if not (total > 0 and math.isfinite(total)) or min(held_out, validation) == 1:
             return Optimism(value, None, None)
         reach = half_width(variances, freedoms)
@@ -409,15 +409,15 @@ def _tasks(runs: Sequence[RunRow], shipped: Sequence[PublishedTable]) -> tuple[T
         idle = run.idle_anchor if run else None
         return TaskRow(name, of.family, of.kind or TaskKind.UNKNOWN, idle, known_scale(name, of.environment, scores))
 
-    found = {name: row(name, of) for table in shipped for name, of in table.tasks.items()}
-    if not found:
+    shipped_rows = {name: row(name, of) for table in shipped for name, of in table.tasks.items()}
+    if not shipped_rows:
         rows = (row(name, run) for name, run in played.items())
         return tuple(sorted(rows, key=lambda task: (task.family, task.name)))
-    return tuple(found.values())
+    return tuple(shipped_rows.values())
 
 
-def _one_of(found: Iterable[str | None]) -> str | None:
-    return ", ".join(sorted({text for text in found if text})) or None
+def _one_of(texts: Iterable[str | None]) -> str | None:
+    return ", ".join(sorted({text for text in texts if text})) or None
 
 
 def _notes_on_missing_scores(entries: Sequence[Entry]) -> Iterator[str]:
@@ -429,14 +429,14 @@ def _notes_on_missing_scores(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _notes_on_groups(entries: Sequence[Entry]) -> Iterator[str]:
-    found = [
+    bimodal = [
         (entry, name, groups) for entry in entries for name, cell in entry.cells.items() if (groups := cell.groups)
     ]
-    if not found:
+    if not bimodal:
         return
     listed = (
         f"{entry.shown} on {name} ({groups.low_runs} and {groups.high_runs}; {groups.repeats_needed} repeats)"
-        for entry, name, groups in found
+        for entry, name, groups in bimodal
     )
     yield (
         "Runs fall into two groups, as if a task were solved or not; the mean's interval is then over which group a "
@@ -464,7 +464,7 @@ def _cell(repeats: Sequence[RunRow]) -> Cell:
 
 
 def _published(runs: Sequence[RunRow], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:
-    labels, found = {run.agent for run in runs}, []
+    labels, entries = {run.agent for run in runs}, []
     for table in shipped:
         means = [Entry(entry.name, entry.kind, _means(entry, names), table.source) for entry in table.entries]
         played = _pool_entries([run for run in table.runs if run.task in names], table.kind, table.source)
@@ -473,8 +473,8 @@ def _published(runs: Sequence[RunRow], shipped: Sequence[PublishedTable], names:
                 continue
             label = f"{entry.label} [{table.source}]" if entry.label in labels else entry.label
             labels.add(label)
-            found.append(replace(entry, label=label))
-    return found
+            entries.append(replace(entry, label=label))
+    return entries
 
 
 def _means(entry: PublishedEntry, names: set[str]) -> dict[str, Cell]:

@@ -54,9 +54,9 @@ def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str
     if table.anchor is None or task not in table.anchor.cells:
         return None
     random = table.anchor.cells[task]
-    found = tuple(entry for entry in table.entries if entry.kind == kind and task in entry.cells)
-    counted = tuple(entry for entry in found if counts[entry.label])
-    for among in (counted, found) if kind == AGENT else (found,):
+    entries = tuple(entry for entry in table.entries if entry.kind == kind and task in entry.cells)
+    counted = tuple(entry for entry in entries if counts[entry.label])
+    for among in (counted, entries) if kind == AGENT else (entries,):
         best = max((entry.cells[task] for entry in among), key=lambda cell: _number(cell.mean), default=random)
         if exceeds((best.mean, best.standard_error), (random.mean, random.standard_error)):
             return TaskScale(random.mean, best.mean, among)

@@ -158,8 +158,8 @@ def optimism_table(board: Leaderboard) -> Table:
     shown = [standing for standing in board.standings if standing.entry.runs]
 
     def cell(standing: Standing, task: TaskRow) -> Cell:
-        found = standing.tasks[task.name].cell.selection_optimism if task.name in standing.tasks else None
-        return None if found is None else Number(found.value, None, interval=found.interval)
+        optimism = standing.tasks[task.name].cell.selection_optimism if task.name in standing.tasks else None
+        return None if optimism is None else Number(optimism.value, None, interval=optimism.interval)
 
     rows = tuple((task.name, *(cell(standing, task) for standing in shown)) for task in board.tasks)
     columns = (_column("task"), *(_column(standing.entry.shown) for standing in shown))
@@ -275,33 +275,33 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
     }
 
 
-def _optimism(found: Optimism | None) -> dict[str, Any] | None:
-    if found is None:
+def _optimism(optimism: Optimism | None) -> dict[str, Any] | None:
+    if optimism is None:
         return None
-    return {"value": found.value, "standard_error": found.standard_error, "interval": _ends(found.interval)}
+    return {"value": optimism.value, "standard_error": optimism.standard_error, "interval": _ends(optimism.interval)}
 
 
-def _rare_failures(found: RareFailures | None) -> dict[str, float] | None:
-    return None if found is None else {"chance": found.chance, "low": found.low}
+def _rare_failures(failures: RareFailures | None) -> dict[str, float] | None:
+    return None if failures is None else {"chance": failures.chance, "low": failures.low}
 
 
-def _groups(found: RunGroups | None) -> Cell:
-    if found is None:
+def _groups(run_groups: RunGroups | None) -> Cell:
+    if run_groups is None:
         return None
-    digits = decimals(found.high, (found.high - found.low) / 10)
-    low, high = (f"{runs} at {mean:,.{digits}f}" for runs, mean in _group_means(found))
+    digits = decimals(run_groups.high, (run_groups.high - run_groups.low) / 10)
+    low, high = (f"{runs} at {mean:,.{digits}f}" for runs, mean in _group_means(run_groups))
     return f"{low}, {high}"
 
 
-def _group_means(found: RunGroups) -> tuple[tuple[int, float], tuple[int, float]]:
-    return (found.low_runs, found.low), (found.high_runs, found.high)
+def _group_means(run_groups: RunGroups) -> tuple[tuple[int, float], tuple[int, float]]:
+    return (run_groups.low_runs, run_groups.low), (run_groups.high_runs, run_groups.high)
 
 
-def _groups_document(found: RunGroups | None) -> dict[str, Any] | None:
-    if found is None:
+def _groups_document(run_groups: RunGroups | None) -> dict[str, Any] | None:
+    if run_groups is None:
         return None
-    groups = [{"runs": runs, "mean": mean} for runs, mean in _group_means(found)]
-    return {"groups": groups, "repeats_needed": found.repeats_needed}
+    groups = [{"runs": runs, "mean": mean} for runs, mean in _group_means(run_groups)]
+    return {"groups": groups, "repeats_needed": run_groups.repeats_needed}
 
 
 def noise_document(noise: NoiseFloor) -> dict[str, Any]:
@@ -316,12 +316,12 @@ def noise_document(noise: NoiseFloor) -> dict[str, Any]:
     }
 
 
-def _noise_document(found: NoiseComparison | None) -> dict[str, Any]:
-    return {"noise_floor": found.floor if found else None, "beyond_noise": found.is_beyond if found else None}
+def _noise_document(noise: NoiseComparison | None) -> dict[str, Any]:
+    return {"noise_floor": noise.floor if noise else None, "beyond_noise": noise.is_beyond if noise else None}
 
 
-def _beside_noise(found: NoiseComparison | None) -> tuple[Cell, Cell]:
-    return (Number(found.floor, None), "yes" if found.is_beyond else "no") if found else (None, None)
+def _beside_noise(noise: NoiseComparison | None) -> tuple[Cell, Cell]:
+    return (Number(noise.floor, None), "yes" if noise.is_beyond else "no") if noise else (None, None)
 
 
 def leaderboards_document(
@@ -440,9 +440,9 @@ def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
     cell, runs = score.cell, score.cell.runs
     interval, digits = cell.interval, decimals(cell.mean, cell.standard_error)
     tokens = mean_reported([run.tokens for run in runs])
-    place = score.rank if score.is_counted or score.rank is None else f"({score.rank})"
+    rank = score.rank if score.is_counted or score.rank is None else f"({score.rank})"
     return (
-        place, standing.entry.shown, len(runs) or None, cell.unscored or None, _early(cell.early), _held_out(score),
+        rank, standing.entry.shown, len(runs) or None, cell.unscored or None, _early(cell.early), _held_out(score),
         Ends(interval.low, interval.high, digits) if interval else None, cell.covers, _groups(cell.groups),
         *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
         _percent(cell.success_rate, cell.success_interval),
@@ -467,9 +467,9 @@ def _idle_line(task: TaskRow) -> tuple[Cell, ...]:
     return (None, IDLE, None, None, None, idle, *(None,) * 10)
 
 
-def _early(found: Mapping[str, int]) -> Cell:
+def _early(counts: Mapping[str, int]) -> Cell:
     """Return how many runs ended with episodes unspent, and by what; None without any."""
-    return ", ".join(f"{count} by {why}" for why, count in found.items()) or None
+    return ", ".join(f"{count} by {why}" for why, count in counts.items()) or None
 
 
 def _money(money: Money | None) -> Cell:
@@ -549,7 +549,7 @@ def _isolation(runs: Iterable[RunRow]) -> list[str]:
 
 def _fingerprint(of_runs: Iterable[str]) -> str | None:
     """Return the beginning of the hash that an entry's runs share, or the number of hashes."""
-    found = sorted(set(of_runs))
-    if not found:
+    hashes = sorted(set(of_runs))
+    if not hashes:
         return None
-    return found[0][:8] if len(found) == 1 else f"{len(found)} kinds"
+    return hashes[0][:8] if len(hashes) == 1 else f"{len(hashes)} kinds"

@@ -43,12 +43,12 @@ def tasks_table(pack: Pack) -> Table:
     """
     record = shipped_record(pack.name)
     rows = [_task_row(task, record.task(task.name) if record else None) for task in pack.tasks]
-    found = table_of(f"Tasks of {pack.name}", OF_TASKS, rows)
+    table = table_of(f"Tasks of {pack.name}", OF_TASKS, rows)
     same = [at for at, cells in enumerate(zip(*rows, strict=True)) if at and len(rows) > 1 and len(set(cells)) == 1]
     notes = (f"The {OF_TASKS[at]} of every task: {cell_text(rows[0][at])}." for at in same if rows[0][at] is not None)
     kept = [at for at in range(len(OF_TASKS)) if at not in same]
-    columns = tuple(found.columns[at] for at in kept)
-    return Table(found.title, columns, tuple(tuple(row[at] for at in kept) for row in rows), tuple(notes))
+    columns = tuple(table.columns[at] for at in kept)
+    return Table(table.title, columns, tuple(tuple(row[at] for at in kept) for row in rows), tuple(notes))
 
 
 def ledger_table(packs: Iterable[Pack]) -> Table:

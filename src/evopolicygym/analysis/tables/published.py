@@ -14,9 +14,9 @@ TITLE = "Published elsewhere, under other protocols"
 LEFT_OUT = "CSV leaves out what was published elsewhere: leaderboard --beside published --format csv writes it alone."
 
 
-def figures_table(found: OtherFigures) -> Table:
+def figures_table(figures: OtherFigures) -> Table:
     """Return tasks by entries: their means, in no order of merit, and how each task's protocol differs from ours."""
-    labels = list(dict.fromkeys(figure.label for task in found.tasks for figure in task.figures))
+    labels = list(dict.fromkeys(figure.label for task in figures.tasks for figure in task.figures))
     columns = (
         Column("task", "task", is_text=True),
         Column("suite", "suite", is_text=True),
@@ -25,14 +25,14 @@ def figures_table(found: OtherFigures) -> Table:
         Column("protocol", "how the protocol differs", is_text=True),
     )
     rows = []
-    for task in found.tasks:
+    for task in figures.tasks:
         means = {figure.label: Number(figure.score, None) for figure in task.figures}
         how = ", ".join(task.protocol.differences)
         rows.append((task.name, task.suite, task.metric, *(means.get(label) for label in labels), how))
-    return Table(TITLE, columns, tuple(rows), found.notes)
+    return Table(TITLE, columns, tuple(rows), figures.notes)
 
 
-def figures_in_long(found: OtherFigures) -> Table:
+def figures_in_long(figures: OtherFigures) -> Table:
     """Return the same in long format, a row for each entry on each task, as CSV has it."""
     names = ("task", "suite", "metric", "entry", "score", "protocol")
     columns = tuple(Column(name, name, is_text=name != "score") for name in names)
@@ -45,10 +45,10 @@ def figures_in_long(found: OtherFigures) -> Table:
             Number(figure.score, None),
             ", ".join(task.protocol.differences),
         )
-        for task in found.tasks
+        for task in figures.tasks
         for figure in task.figures
     )
-    return Table(TITLE, columns, rows, found.notes)
+    return Table(TITLE, columns, rows, figures.notes)
 
 
 def with_note_of_figures(table: Table, figures: Sequence[OtherFigures]) -> Table:
@@ -56,29 +56,29 @@ def with_note_of_figures(table: Table, figures: Sequence[OtherFigures]) -> Table
     return replace(table, notes=(*table.notes, LEFT_OUT)) if any(published.tasks for published in figures) else table
 
 
-def with_figures(tables: Sequence[Table], board: Leaderboard, found: Mapping[str, FiguresOfTask]) -> list[Table]:
+def with_figures(tables: Sequence[Table], board: Leaderboard, published: Mapping[str, FiguresOfTask]) -> list[Table]:
     """Return the tables of a leaderboard's tasks, with a note where figures of a task were published elsewhere."""
-    notes = {task.name: (figures_note(figures),) for task in board.tasks if (figures := found.get(task.name))}
+    notes = {task.name: (figures_note(figures),) for task in board.tasks if (figures := published.get(task.name))}
     return [
         replace(table, notes=(*table.notes, *notes.get(task.name, ())))
         for table, task in zip(tables, board.tasks, strict=True)
     ]
 
 
-def figures_note(found: FiguresOfTask) -> str:
+def figures_note(task_figures: FiguresOfTask) -> str:
     """Return the published figures of a task in a sentence, which says that the protocol differs."""
-    figures = "; ".join(f"{figure.label}: {figure.score:,.4g}" for figure in found.figures)
-    how = ", ".join(found.protocol.differences)
+    figures = "; ".join(f"{figure.label}: {figure.score:,.4g}" for figure in task_figures.figures)
+    how = ", ".join(task_figures.protocol.differences)
     return f"Published elsewhere, under another protocol ({how}), and not ranked: {figures}."
 
 
-def figures_document(found: OtherFigures) -> dict[str, Any]:
+def figures_document(figures: OtherFigures) -> dict[str, Any]:
     """Return the figures for programs."""
     return {
-        "source": found.source,
-        "date": found.date,
-        "version": found.version,
-        "notes": list(found.notes),
+        "source": figures.source,
+        "date": figures.date,
+        "version": figures.version,
+        "notes": list(figures.notes),
         "tasks": [
             {
                 "suite": task.suite,
@@ -90,7 +90,7 @@ def figures_document(found: OtherFigures) -> dict[str, Any]:
                     {"entry": figure.entry, "effort": figure.effort, "score": figure.score} for figure in task.figures
                 ],
             }
-            for task in found.tasks
+            for task in figures.tasks
         ],
     }
 
@@ -133,12 +133,12 @@ def harnesses_table(board: Leaderboard) -> Table:
 
 
 def _grid(board: Leaderboard) -> Grid:
-    found: dict[tuple[str, str], list[Standing]] = defaultdict(list)
+    grid: dict[tuple[str, str], list[Standing]] = defaultdict(list)
     for standing in board.standings:
         if standing.entry.harness:
             effort = f"@{standing.entry.effort}" if standing.entry.effort else ""
-            found[standing.entry.harness, (standing.entry.model or NO_MODEL) + effort].append(standing)
-    return found
+            grid[standing.entry.harness, (standing.entry.model or NO_MODEL) + effort].append(standing)
+    return grid
 
 
 def _table(title: str, grid: Grid, score: Callable[[Standing], Score | None]) -> Table:
@@ -150,7 +150,7 @@ def _table(title: str, grid: Grid, score: Callable[[Standing], Score | None]) ->
 
 def _cell(standings: Sequence[Standing], score: Callable[[Standing], Score | None]) -> Cell:
     """Return the mean over a cell's entries; None without such an entry."""
-    found = [known for standing in standings if standing.has_score and (known := score(standing)) is not None]
-    if not found:
+    scores = [known for standing in standings if standing.has_score and (known := score(standing)) is not None]
+    if not scores:
         return None
-    return Number(fmean(score.value for score in found), interval=found[0].interval if len(found) == 1 else None)
+    return Number(fmean(score.value for score in scores), interval=scores[0].interval if len(scores) == 1 else None)

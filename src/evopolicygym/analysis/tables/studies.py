@@ -15,33 +15,33 @@ from evopolicygym.analysis.tables.table import AT_LEAST, SMALLEST_SHOWN, Cell, C
 from evopolicygym.core.text import counted
 
 
-def effects_tables(found: Effects) -> list[Table]:
+def effects_tables(effects: Effects) -> list[Table]:
     """Return means of levels, differences between them, and the same for each of several environments."""
-    tables = [_means_table(found)] if found.means else []
-    tables += [_differences_table("Paired differences", found.overall)] if found.overall else []
-    if found.by_environment:
-        tables.append(_differences_table("Paired differences, by environment", found.by_environment))
-    return [*tables[:-1], Table(tables[-1].title, tables[-1].columns, tables[-1].rows, found.notes)]
+    tables = [_means_table(effects)] if effects.means else []
+    tables += [_differences_table("Paired differences", effects.overall)] if effects.overall else []
+    if effects.by_environment:
+        tables.append(_differences_table("Paired differences, by environment", effects.by_environment))
+    return [*tables[:-1], Table(tables[-1].title, tables[-1].columns, tables[-1].rows, effects.notes)]
 
 
-def differences_table(found: Effects) -> Table:
+def differences_table(effects: Effects) -> Table:
     """Return all differences in one table, as CSV has it."""
-    return _differences_table("Paired differences", found.differences)
+    return _differences_table("Paired differences", effects.differences)
 
 
-def effects_document(found: Effects, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
+def effects_document(effects: Effects, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
     """Return all effects for programs."""
     return {
-        "in_returns": found.in_returns,
-        "knobs": {knob: list(levels) for knob, levels in found.knobs.items()},
-        "runs": {knob: {"in_pairs": paired, "of": count} for knob, (paired, count) in found.paired.items()},
+        "in_returns": effects.in_returns,
+        "knobs": {knob: list(levels) for knob, levels in effects.knobs.items()},
+        "runs": {knob: {"in_pairs": paired, "of": count} for knob, (paired, count) in effects.paired.items()},
         "means": [
             {
                 "knob": mean.knob, "level": mean.level, "environments": mean.environments, "runs": mean.runs,
-                "mean" if found.in_returns else "normalised": mean.mean.value,
+                "mean" if effects.in_returns else "normalised": mean.mean.value,
                 "interval": _ends(mean.mean), "interval_from": mean.mean.spread.value,
             }
-            for mean in found.means
+            for mean in effects.means
         ],
         "differences": [
             {
@@ -53,10 +53,10 @@ def effects_document(found: Effects, problems: Iterable[Mapping[str, str]] = ())
                 "p": contrast.difference.p, "p_holm": contrast.p_adjusted,
                 "difference_of_returns": contrast.returns,
             }
-            for contrast in found.differences
+            for contrast in effects.differences
         ],
-        "scales": {name: {"random": scale.low, "best": scale.best} for name, scale in found.scales.items()},
-        "notes": list(found.notes),
+        "scales": {name: {"random": scale.low, "best": scale.best} for name, scale in effects.scales.items()},
+        "notes": list(effects.notes),
         "problems": list(problems),
     }  # fmt: skip
 
@@ -66,11 +66,11 @@ def level_text(level: object) -> str:
     return "none" if level in (None, "") else str(level)
 
 
-def _means_table(found: Effects) -> Table:
+def _means_table(effects: Effects) -> Table:
     columns = (
         Column("knob", "knob", is_text=True), Column("level", "level", is_text=True),
         Column("environments", "environments"), Column("runs", "runs"),
-        Column(*(("mean", "return [95 %]") if found.in_returns else ("normalised", "normalised score [95 %]"))),
+        Column(*(("mean", "return [95 %]") if effects.in_returns else ("normalised", "normalised score [95 %]"))),
     )  # fmt: skip
     rows = tuple(
         (
@@ -80,12 +80,12 @@ def _means_table(found: Effects) -> Table:
             mean.runs,
             _number(mean.mean),
         )
-        for mean in found.means
+        for mean in effects.means
     )
     return Table("Means of levels", columns, rows)
 
 
-def _differences_table(title: str, found: Iterable[LevelDifference]) -> Table:
+def _differences_table(title: str, contrasts: Iterable[LevelDifference]) -> Table:
     columns = (
         Column("knob", "knob", is_text=True), Column("level", "level", is_text=True),
         Column("over", "over", is_text=True), Column("environment", "environment", is_text=True),
@@ -101,7 +101,7 @@ def _differences_table(title: str, found: Iterable[LevelDifference]) -> Table:
             _p(contrast.difference.p), _p(contrast.p_adjusted),
             None if contrast.returns is None else Number(contrast.returns, None),
         )
-        for contrast in found
+        for contrast in contrasts
     )  # fmt: skip
     kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
     return Table(title, tuple(columns[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in rows))
@@ -139,15 +139,15 @@ COLUMNS = (
 )
 
 
-def headroom_table(found: Headroom) -> Table:
+def headroom_table(headroom: Headroom) -> Table:
     """Return a row for each task, without empty columns."""
-    rows = [_row(row) for row in found.tasks]
+    rows = [_row(row) for row in headroom.tasks]
     kept = [at for at in range(len(COLUMNS)) if any(row[at] is not None for row in rows)]
     shown = tuple(tuple(row[at] for at in kept) for row in rows)
-    return Table("Headroom", tuple(COLUMNS[at] for at in kept), shown, found.notes)
+    return Table("Headroom", tuple(COLUMNS[at] for at in kept), shown, headroom.notes)
 
 
-def headroom_document(found: Headroom) -> dict[str, Any]:
+def headroom_document(headroom: Headroom) -> dict[str, Any]:
     """Return the headroom for programs; spreads are in returns by task, and in shares of scales over tasks."""
     return {
         "tasks": [
@@ -166,22 +166,22 @@ def headroom_document(found: Headroom) -> dict[str, Any]:
                 "p_holm": row.p,
                 "verdict": row.verdict.value,
             }
-            for row in found.tasks
+            for row in headroom.tasks
         ],
         "suite": {
-            "verdict": found.verdict.value,
-            "agents": list(found.entries),
-            "tasks": found.over,
-            "spread": _spread(found.spread),
-            "p_holm": found.p,
+            "verdict": headroom.verdict.value,
+            "agents": list(headroom.entries),
+            "tasks": headroom.over,
+            "spread": _spread(headroom.spread),
+            "p_holm": headroom.p,
         },
-        "notes": list(found.notes),
+        "notes": list(headroom.notes),
     }
 
 
-def headrooms_document(found: Mapping[str, Headroom], problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
+def headrooms_document(headrooms: Mapping[str, Headroom], problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
     """Return headrooms for programs: a single one directly; several under ``tables``, with their titles."""
-    documents = [{"title": title, **headroom_document(headroom)} for title, headroom in found.items()]
+    documents = [{"title": title, **headroom_document(headroom)} for title, headroom in headrooms.items()]
     if len(documents) == 1:
         del documents[0]["title"]
         return {**documents[0], "problems": list(problems)}
@@ -241,19 +241,19 @@ def use_table(
 ) -> Table:
     """Return amounts that are expected with their ranges, a row each: its name, the range, how a value is shown."""
     columns = tuple(Column(key, key, is_text=True) for key in ("amount", "expected", "range", "from"))
-    return Table(title, columns, tuple((name, *_use_cells(found, shown)) for name, found, shown in rows), tuple(notes))
+    return Table(title, columns, tuple((name, *_use_cells(use, shown)) for name, use, shown in rows), tuple(notes))
 
 
-def _use_cells(found: UseRange | None, shown: Callable[[float], str]) -> tuple[str, str, str]:
-    if found is None:
+def _use_cells(use: UseRange | None, shown: Callable[[float], str]) -> tuple[str, str, str]:
+    if use is None:
         return "unknown", "", "nothing that was played tells it"
-    least = AT_LEAST if found.is_lower_bound else ""
-    ends = f"{shown(found.low)} to {shown(found.high)}" if found.low < found.high else ""
-    source = f"{found.basis}: {counted(found.runs, 'run')}" if found.runs else found.basis
-    return f"{least}{shown(found.expected)}", ends, source
+    least = AT_LEAST if use.is_lower_bound else ""
+    ends = f"{shown(use.low)} to {shown(use.high)}" if use.low < use.high else ""
+    source = f"{use.basis}: {counted(use.runs, 'run')}" if use.runs else use.basis
+    return f"{least}{shown(use.expected)}", ends, source
 
 
-def power_table(plan: Plan, found: Sequence[TaskForecast]) -> Table:
+def power_table(plan: Plan, forecast: Sequence[TaskForecast]) -> Table:
     """Return the repeats that find a difference, or their power, with what they take."""
     columns = (
         Column("task", "task", is_text=True), Column("difference", "difference"),
@@ -269,14 +269,14 @@ def power_table(plan: Plan, found: Sequence[TaskForecast]) -> Table:
             None if row.power is None else Number(row.power, 2), _plain(row.least),
             None if row.episodes is None else round(row.episodes), _plain(row.hours, 1), _plain(row.cost, 2),
         )
-        for row in found
+        for row in forecast
     ]  # fmt: skip
     kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
     shown = tuple(tuple(row[at] for at in kept) for row in rows)
-    return Table("Power", tuple(columns[at] for at in kept), shown, tuple(_power_notes(plan, found)))
+    return Table("Power", tuple(columns[at] for at in kept), shown, tuple(_power_notes(plan, forecast)))
 
 
-def _power_notes(plan: Plan, found: Sequence[TaskForecast]) -> Iterator[str]:
+def _power_notes(plan: Plan, forecast: Sequence[TaskForecast]) -> Iterator[str]:
     asked = "the power" if plan.repeats else f"the repeats of each agent with a power of {plan.power:g}"
     yield (
         f"For two agents on the same {plan.cases} held-out cases: {asked}, at 0.05 over the number of tasks, as in the "
@@ -284,23 +284,23 @@ def _power_notes(plan: Plan, found: Sequence[TaskForecast]) -> Iterator[str]:
     )
     if not plan.repeats:
         yield "Range: the repeats at both ends of the 80 % interval of the variances, which few runs say little about."
-    if any(row.standard_deviation is None for row in found):
+    if any(row.standard_deviation is None for row in forecast):
         yield "Where all repeats of each agent are equal, nothing is known of agents whose repeats differ."
-    if any(row.difference is None for row in found):
+    if any(row.difference is None for row in forecast):
         yield "Tasks without a best known score have no normalised difference: --in-returns has one."
 
 
-def cases_table(found: Sequence[TaskForecast]) -> Table:
+def cases_table(forecast: Sequence[TaskForecast]) -> Table:
     """Return repeats by the number of held-out cases."""
-    cases = list(next((row.by_cases for row in found if row.by_cases), {}))
+    cases = list(next((row.by_cases for row in forecast if row.by_cases), {}))
     columns = [Column("task", "task", is_text=True), *(Column(f"cases_{count}", f"{count} cases") for count in cases)]
     rows = tuple(
-        (row.task, *(row.by_cases[count] or f"more than {MOST}" for count in cases)) for row in found if row.by_cases
+        (row.task, *(row.by_cases[count] or f"more than {MOST}" for count in cases)) for row in forecast if row.by_cases
     )
     return Table("Repeats by held-out cases", tuple(columns), rows)
 
 
-def power_document(plan: Plan, found: Sequence[TaskForecast], known: Sequence[TaskVariances]) -> dict[str, Any]:
+def power_document(plan: Plan, forecast: Sequence[TaskForecast], known: Sequence[TaskVariances]) -> dict[str, Any]:
     """Return the forecast for programs; numbers that are not known, or beyond 100 repeats, are null."""
     variances = {task.task: task for task in known}
     return {
@@ -325,9 +325,9 @@ def power_document(plan: Plan, found: Sequence[TaskForecast], known: Sequence[Ta
                 "cost": row.cost,
                 "variances": _variances(variances.get(row.task)),
             }
-            for row in found
+            for row in forecast
         ],
-        "notes": list(_power_notes(plan, found)),
+        "notes": list(_power_notes(plan, forecast)),
     }
 
 

@@ -78,7 +78,7 @@ def side_by_side(table: Table, other: Table, key: str) -> Table:
     known = {row[others.index(key)]: row for row in other.rows}
     added = [at for at, name in enumerate(others) if name not in own]
     rows = tuple(
-        (*row, *((found[at] if (found := known.get(row[own.index(key)])) else None) for at in added))
+        (*row, *((match[at] if (match := known.get(row[own.index(key)])) else None) for at in added))
         for row in table.rows
     )
     return Table(table.title, (*table.columns, *(other.columns[at] for at in added)), rows, table.notes)
@@ -86,12 +86,12 @@ def side_by_side(table: Table, other: Table, key: str) -> Table:
 
 def table_of(title: str, names: Iterable[str], rows: Iterable[tuple[Cell, ...]]) -> Table:
     """Return rows under names; a column is text where any of its cells is."""
-    found = tuple(rows)
+    all_rows = tuple(rows)
     columns = (
-        Column(name.replace(" ", "_"), name, any(isinstance(row[at], str) for row in found))
+        Column(name.replace(" ", "_"), name, any(isinstance(row[at], str) for row in all_rows))
         for at, name in enumerate(names)
     )
-    return Table(title, tuple(columns), found)
+    return Table(title, tuple(columns), all_rows)
 
 
 FORMATS = ("csv", "markdown", "latex")
@@ -181,10 +181,10 @@ def _name(key: str, part: str) -> str:
 
 
 def _parts(cells: Iterable[Cell]) -> list[str]:
-    found = list(cells)
-    if any(isinstance(cell, Ends) for cell in found):
+    all_cells = list(cells)
+    if any(isinstance(cell, Ends) for cell in all_cells):
         return ["low", "high"]
-    numbers = [cell for cell in found if isinstance(cell, Number)]
+    numbers = [cell for cell in all_cells if isinstance(cell, Number)]
     parts = [""]
     parts += ["standard_error"] if any(number.error is not None for number in numbers) else []
     parts += ["is_lower_bound"] if any(number.is_lower_bound for number in numbers) else []

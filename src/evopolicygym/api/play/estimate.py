@@ -91,9 +91,9 @@ class SuiteEstimate(TableSet):
     def document(self) -> Mapping[str, Any]:
         """The amounts of the suite, and of each run."""
         whole = {
-            name: found and found.document
+            name: amount and amount.document
             for name in ("seconds", "tokens", "cost")
-            for found in [getattr(self.use, name)]
+            for amount in [getattr(self.use, name)]
         }
         runs = [
             {
@@ -182,7 +182,7 @@ def _notes(use: ExpectedUse) -> list[str]:
 
 
 def _document(use: ExpectedUse) -> dict[str, Any]:
-    amounts = {name: found and found.document for name in SHOWN for found in [getattr(use, name)]}
+    amounts = {name: amount and amount.document for name in SHOWN for amount in [getattr(use, name)]}
     counts, price = use.token_counts, use.price
     return {
         **amounts,

@@ -70,8 +70,8 @@ class RunView:
         if weaker := opened.findings.get(WEAKER):
             self._console.print(Text(f"Warning: {printable(weaker)}", "yellow"), soft_wrap=True)
         if missing := Isolation.parse(opened.isolation).missing:
-            said = f"Played without {AND.join(sorted(missing))}, as was waived; the run is marked."
-            self._console.print(Text(said, "yellow"))
+            message = f"Played without {AND.join(sorted(missing))}, as was waived; the run is marked."
+            self._console.print(Text(message, "yellow"))
         if self._live and opened.agent.has_terminal and state.stage is Stage.OPEN:
             self._live.stop()
 
@@ -191,8 +191,8 @@ def log_opened(paths: RunPaths, state: RunState) -> None:
     LOG.info("state directory %s", state_directory())
     LOG.info("versions %s", ", ".join(f"{name} {version}" for name, version in opened.versions.items()))
     LOG.info("isolation %s", opened.isolation)
-    for name, found in opened.findings.items():
-        LOG.info("sandbox, %s: %s", name, found)
+    for name, finding in opened.findings.items():
+        LOG.info("sandbox, %s: %s", name, finding)
 
 
 def log_event(event: Event, state: RunState) -> None:
@@ -218,7 +218,7 @@ def _logged(event: Event, state: RunState) -> Iterator[str]:
             yield f"turn {turn} of the agent begins"
         case AgentEnded(turn=turn, end=end, message=message, findings=findings):
             yield f"turn {turn} of the agent ended: {end}{f': {message}' if message else ''}"
-            yield from (f"agent's sandbox, {name}: {found}" for name, found in findings.items())
+            yield from (f"agent's sandbox, {name}: {finding}" for name, finding in findings.items())
         case AgentMetered(usage=usage) if usage:
             yield f"model's usage so far {dict(usage)}"
         case AgentMetered():

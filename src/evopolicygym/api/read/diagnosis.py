@@ -73,11 +73,11 @@ def diagnose(places: Paths = "latest", only: Sequence[str] = (), *, runs: str | 
     opened = open_usable_runs(find_paths(places, runs))
     problems = list(opened.problems)
     if len(opened.runs) + len(problems) > 1:
-        found = _measure_runs(opened.runs, diagnostics, problems)
+        measurements = _measure_runs(opened.runs, diagnostics, problems)
         problems.sort(key=lambda problem: problem.root)
-        measured = {root: run.values for root, run in found.items()}
+        measured = {root: run.values for root, run in measurements.items()}
         together = [
-            table_over_runs(name, diagnostic, [(run.group, run.values[name]) for run in found.values()])
+            table_over_runs(name, diagnostic, [(run.group, run.values[name]) for run in measurements.values()])
             for name, diagnostic in diagnostics.items()
         ]
         return Diagnosis(measured, [(table, None) for table in together], together, problems)
@@ -99,7 +99,7 @@ def _measure_runs(
 
     A run is the same as another if it has the same seed and the same results.
     """
-    found, first_with = dict[Path, RunMeasurements](), dict[str, Path]()
+    measurements, first_with = dict[Path, RunMeasurements](), dict[str, Path]()
     kept = {name for name, diagnostic in diagnostics.items() if is_kept(diagnostic.measure)}
     with MeasurementIndex() as index:
         for run in runs:
@@ -125,8 +125,8 @@ def _measure_runs(
                 own = {name: value for name, value in values.items() if name in kept}
                 index.write(root, key, replace(known, values={**known.values, **own}))
             values = {**known.values, **values}
-            found[root] = replace(known, values={name: values[name] for name in diagnostics})
-    return found
+            measurements[root] = replace(known, values={name: values[name] for name in diagnostics})
+    return measurements
 
 
 def _read_finished(root: Path) -> RunRecord:
@@ -239,8 +239,8 @@ def audit(places: Paths = "latest", only: Sequence[str] = (), *, runs: str | Pat
         record = read_run(roots[0])
         alone = {roots[0]: (record.state.opened.agent.entry, audit_run(record, detectors))}
         return Audit(alone, (), one=True)
-    found, problems = audit_runs(roots, detectors)
-    return Audit(found, [*opened.problems, *problems], one=False)
+    audits, problems = audit_runs(roots, detectors)
+    return Audit(audits, [*opened.problems, *problems], one=False)
 
 
 def findings_table(conduct: Conduct) -> Table:
@@ -293,6 +293,6 @@ def _audit_document(runs: Mapping[Path, tuple[str, Conduct]], problems: Sequence
 
 
 def _finding(one: ConductFinding) -> dict[str, Any]:
-    place = {name: value for name, value in asdict(one.location).items() if value}
-    seen = {"kind": one.detector, "grade": one.grade.value, "what": one.what}
-    return {**seen, **place, "words": one.words, "times": one.times}
+    location = {name: value for name, value in asdict(one.location).items() if value}
+    summary = {"kind": one.detector, "grade": one.grade.value, "what": one.what}
+    return {**summary, **location, "words": one.words, "times": one.times}

@@ -144,12 +144,12 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
         >>> evopolicygym.write_report("runs", "report", beside=["paper"]).contents.parts
     """
     target, shipped = Path(output), load_published(beside)
-    found = find_paths(places, runs, needed=not shipped.tables)
+    paths = find_paths(places, runs, needed=not shipped.tables)
     parts = select_parts(only, formats, figures=figures, pages=pages)
     choice = TableFilter(mix=allow_incomparable)
     contents = write_parts(
         target,
-        load_results(found, needed=not shipped.tables),
+        load_results(paths, needed=not shipped.tables),
         shipped,
         parts,
         command=COMMAND,
@@ -160,5 +160,5 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
     if not parts.has_pages:
         return Report(target, contents, None, None)
     ranked = [name for name in beside if name in shipped_names()]
-    tally = write_pages(target, Pages(found, ranked, report=asdict(contents)["parts"]))
+    tally = write_pages(target, Pages(paths, ranked, report=asdict(contents)["parts"]))
     return Report(target, contents, target / PAGE, tally)

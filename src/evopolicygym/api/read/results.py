@@ -156,7 +156,7 @@ class Leaderboards(TableSet):
             for entry, standing in zip(part["entries"], group.leaderboard.standings, strict=True):
                 entry["findings"] = conduct_counts(standing.entry, self._conduct or {})
         if self._conduct is not None:
-            document["findings_by_run"] = {str(root): _counts(found) for root, (_, found) in self._conduct.items()}
+            document["findings_by_run"] = {str(root): _counts(conduct) for root, (_, conduct) in self._conduct.items()}
         if self.figures:
             document["published_elsewhere"] = [figures_document(figures) for figures in self.figures]
         return document
@@ -332,11 +332,11 @@ def _missing(results: Results) -> list[str]:
     They are known to the machine on which the experiment began, and to its author's bundles.
     """
     unread = {problem.root.name for problem in results.problems}
-    found: dict[str, set[str]] = {}
+    run_ids: dict[str, set[str]] = {}
     for run in results.runs:
-        found.setdefault(run.experiment_id or "", set(unread)).add(run.run_id)
+        run_ids.setdefault(run.experiment_id or "", set(unread)).add(run.run_id)
     names = {id_: run.experiment_name or id_[:8] for run in results.runs if (id_ := run.experiment_id)}
-    here = missing_runs(found)
+    here = missing_runs(run_ids)
     notes = [
         f"{count} of {began} runs that experiment {names[identity]} began on this machine are not among these."
         for identity, (count, began) in here.items()
@@ -345,7 +345,7 @@ def _missing(results: Results) -> list[str]:
         for experiment in bundle.index.experiments:
             name, count = (
                 printable(experiment.name),
-                len(set(experiment.missing) - found.get(experiment.experiment, set())),
+                len(set(experiment.missing) - run_ids.get(experiment.experiment, set())),
             )
             if experiment.began is None:
                 notes.append(f"How many runs experiment {name} began is not said in {bundle.file.name}.")
@@ -444,14 +444,14 @@ def compare(
 
 def entry_named(table: ScoreTable, name: str) -> Entry:
     """Return the entry of any name that a verb prints for it; raise ``UsageError`` for an unknown or ambiguous one."""
-    if found := [entry for entry in table.entries if entry.label == name]:
-        return found[0]
+    if matches := [entry for entry in table.entries if entry.label == name]:
+        return matches[0]
     names = {entry.label: {entry.shown, *(run.planned_name for run in entry.runs)} for entry in table.entries}
-    found = [entry for entry in table.entries if name in names[entry.label]]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        several = ", ".join(repr(entry.label) for entry in found)
+    matches = [entry for entry in table.entries if name in names[entry.label]]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        several = ", ".join(repr(entry.label) for entry in matches)
         raise UsageError(f"Invalid entry {name!r}: expected the name of one entry, got that of {several}.")
     raise UnknownName("entry", name, names)
 
@@ -473,16 +473,16 @@ def _joined(loaded: Results, named: dict[str, Results], labels: dict[str, str]) 
 
 def _labels(named: dict[str, Results], others: set[str]) -> dict[str, str]:
     """Return what the runs of each named place are called: their label, with the place where another bears it too."""
-    found = {side: _one_label(side, results) for side, results in named.items()}
-    taken = Counter([*found.values(), *others])
-    return {side: label if taken[label] == 1 else f"{label} ({side})" for side, label in found.items()}
+    labels = {side: _one_label(side, results) for side, results in named.items()}
+    taken = Counter([*labels.values(), *others])
+    return {side: label if taken[label] == 1 else f"{label} ({side})" for side, label in labels.items()}
 
 
 def _one_label(side: str, results: Results) -> str:
     labels = sorted({run.agent for run in results.runs})
     if len(labels) != 1:
-        found = ", ".join(labels) or f"no finished run ({len(results.problems)} that can't be used)"
-        raise UsageError(f"Expected the runs of one entry in {side}, found: {found}. What works: an entry's label.")
+        actual = ", ".join(labels) or f"no finished run ({len(results.problems)} that can't be used)"
+        raise UsageError(f"Expected the runs of one entry in {side}, found: {actual}. What works: an entry's label.")
     return labels[0]
 
 
@@ -557,7 +557,7 @@ def headroom(
     results = load_results(find_paths(places, runs, needed=not wanted.tables))
     tables = score_tables(results.runs, wanted.tables, TableFilter(family=family))
     ids = {**wanted.ids, **{run.task: run.environment.id for run in results.runs}}
-    found = {
+    headrooms = {
         title: headroom_of(
             table, Surroundings([other for other in tables.values() if other is not table], wanted.figures, ids)
         )
@@ -565,7 +565,7 @@ def headroom(
     }
     shown = {task.name for table in tables.values() for task in table.tasks}
     narrowed = [figure.narrowed(id_ for name, id_ in ids.items() if name in shown) for figure in wanted.figures]
-    return HeadroomTables(found, results.problems, [figure for figure in narrowed if figure.tasks])
+    return HeadroomTables(headrooms, results.problems, [figure for figure in narrowed if figure.tasks])
 
 
 class KnobEffects(TableSet):

@@ -113,19 +113,19 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         refuse_release(root)
         asked = (model_url, model_key) if agent else None
         replayer = open_replayer(workers, executor, address, isolation, trust, follow, on_warning, asked)
-    found, roots = list[Finding](), [root]
+    findings, roots = list[Finding](), [root]
     if is_bundle(root):
         bundle = unpack(root)
-        found.append(Finding(BUNDLE, ok=True, detail=_bundle_detail(bundle.index)))
+        findings.append(Finding(BUNDLE, ok=True, detail=_bundle_detail(bundle.index)))
         roots = list(bundle.roots)
     elif root.is_dir() and (below := list(candidates(root))):
         roots = [item for item in below if isinstance(item, Path)]
         problems = [item for item in below if isinstance(item, Problem)]
-        found += [Finding(str(item.root), ok=False, detail=item.reason, verdict=UNREADABLE) for item in problems]
+        findings += [Finding(str(item.root), ok=False, detail=item.reason, verdict=UNREADABLE) for item in problems]
     for each in roots:
         of_run = f"{each.name} " if len(roots) > 1 else ""
-        found += [replace(finding, name=f"{of_run}{finding.name}") for finding in _findings(each, nonce, replayer)]
-    return Verification(root, tuple(found))
+        findings += [replace(finding, name=f"{of_run}{finding.name}") for finding in _findings(each, nonce, replayer)]
+    return Verification(root, tuple(findings))
 
 
 def _findings(root: Path, nonce: str, replayer: "Replayer | None") -> list[Finding]:
@@ -139,11 +139,11 @@ def _findings(root: Path, nonce: str, replayer: "Replayer | None") -> list[Findi
 
 
 def _bundle_detail(index: BundleIndex) -> str:
-    said = f"{counted(len(index.files), 'file')} of {counted(len(index.runs), 'run')} as bundle.json lists them"
+    detail = f"{counted(len(index.files), 'file')} of {counted(len(index.runs), 'run')} as bundle.json lists them"
     for experiment in index.experiments:
         name = printable(experiment.name)
         if experiment.began is None:
-            said += f"; how many runs {name} began is not said"
+            detail += f"; how many runs {name} began is not said"
         else:
-            said += f"; {len(experiment.missing)} of {experiment.began} runs that {name} began are missing"
-    return said
+            detail += f"; {len(experiment.missing)} of {experiment.began} runs that {name} began are missing"
+    return detail

@@ -66,8 +66,8 @@ def _shows_field_only(zoom: float, translation: tuple[float, float], angle: floa
     """Return whether the window, enlarged by the margin, is within the field."""
     across = (-_MARGIN, original.WINDOW_W + _MARGIN)
     corners = np.array([(x, y) for x in across for y in (-_MARGIN, original.WINDOW_H + _MARGIN)])
-    places = (corners - np.asarray(translation)) / zoom @ _rotation(-angle)
-    return bool(np.abs(places).max() < original.PLAYFIELD)
+    positions = (corners - np.asarray(translation)) / zoom @ _rotation(-angle)
+    return bool(np.abs(positions).max() < original.PLAYFIELD)
 
 
 def _grass() -> list[_Points]:

@@ -75,8 +75,8 @@ class _StraightLanes:
     """Straight lanes and sine lanes."""
 
     def __init__(self, lanes: list[Any]) -> None:
-        self.places = [place for place, lane in enumerate(lanes) if type(lane) in {StraightLane, SineLane}]
-        chosen = [lanes[place] for place in self.places]
+        self.places = [index for index, lane in enumerate(lanes) if type(lane) in {StraightLane, SineLane}]
+        chosen = [lanes[index] for index in self.places]
         self._starts = np.array([lane.start for lane in chosen], dtype=float).reshape(-1, 2)
         self._directions = np.array([lane.direction for lane in chosen]).reshape(-1, 2)
         self._laterals = np.array([lane.direction_lateral for lane in chosen]).reshape(-1, 2)
@@ -99,8 +99,8 @@ class _CircularLanes:
     """Arcs of circles."""
 
     def __init__(self, lanes: list[Any]) -> None:
-        self.places = [place for place, lane in enumerate(lanes) if type(lane) is CircularLane]
-        chosen = [lanes[place] for place in self.places]
+        self.places = [index for index, lane in enumerate(lanes) if type(lane) is CircularLane]
+        chosen = [lanes[index] for index in self.places]
         self._centers = np.array([lane.center for lane in chosen], dtype=float).reshape(-1, 2)
         self._radii, self._phases, self._directions, self._lengths = (
             np.array([getattr(lane, name) for lane in chosen])
@@ -147,16 +147,16 @@ class KinematicObservation(original.KinematicObservation):  # type: ignore[misc]
             vehicles_only=not self.include_obstacles,
         )
         origin = None if self.absolute else self.observer_vehicle
-        seen = [self.observer_vehicle.to_dict()]
-        seen += [
+        rows = [self.observer_vehicle.to_dict()]
+        rows += [
             other.to_dict(origin, observe_intentions=self.observe_intentions)
             for other in others[-self.vehicles_count + 1 :]
         ]
-        columns = {feature: np.array([row.get(feature, np.nan) for row in seen]) for feature in self.features}
+        columns = {feature: np.array([row.get(feature, np.nan) for row in rows]) for feature in self.features}
         if self.normalize:
             columns = self.normalize_obs(columns)
-        observation = np.zeros((max(len(seen), self.vehicles_count), len(self.features)))
-        observation[: len(seen)] = np.column_stack([columns[feature] for feature in self.features])
+        observation = np.zeros((max(len(rows), self.vehicles_count), len(self.features)))
+        observation[: len(rows)] = np.column_stack([columns[feature] for feature in self.features])
         if self.order == "shuffled":
             self.env.np_random.shuffle(observation[1:])
         return observation.astype(self.space().dtype)
@@ -178,8 +178,8 @@ class KinematicsGoalObservation(original.KinematicsGoalObservation):  # type: ig
         )
 
 
-def _features(seen: dict[str, float], features: Sequence[str]) -> Any:  # noqa: ANN401 - an array
-    return np.array([seen[feature] for feature in features])
+def _features(values: dict[str, float], features: Sequence[str]) -> Any:  # noqa: ANN401 - an array
+    return np.array([values[feature] for feature in features])
 
 
 _REPLACEMENTS = {

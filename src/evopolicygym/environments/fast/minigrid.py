@@ -29,12 +29,12 @@ class _TableView:
         size = self.agent_view_size
         left, top, _, _ = self.get_view_exts()
         ahead = _cut_square(self.grid, left, top, size)
-        view = [ahead[place] for place in _view_cells(size, self.agent_dir)]
-        seen = [True] * (size * size) if self.see_through_walls else _visible(view, size)
+        view = [ahead[index] for index in _view_cells(size, self.agent_dir)]
+        mask = [True] * (size * size) if self.see_through_walls else _visible(view, size)
         view[size * (size - 1) + size // 2] = self.carrying
         codes = [
             (_EMPTY if cell is None else cell.encode()) if visible else _UNSEEN
-            for cell, visible in zip(view, seen, strict=True)
+            for cell, visible in zip(view, mask, strict=True)
         ]
         rows_of_columns = np.array(codes, np.uint8).reshape(size, size, 3)
         image = np.ascontiguousarray(rows_of_columns.transpose(1, 0, 2))
@@ -67,20 +67,20 @@ def _view_cells(size: int, direction: int) -> list[int]:
 def _visible(view: list[WorldObj | None], size: int) -> list[bool]:
     """Return which cells are visible from the agent's, the middle of the last row."""
     opaque = [cell is not None and not cell.see_behind() for cell in view]
-    seen = [False] * len(view)
-    seen[size * (size - 1) + size // 2] = True
+    mask = [False] * len(view)
+    mask[size * (size - 1) + size // 2] = True
     for row in range(size * (size - 1), -1, -size):
-        for place in range(row, row + size - 1):
-            if seen[place] and not opaque[place]:
-                seen[place + 1] = True
+        for index in range(row, row + size - 1):
+            if mask[index] and not opaque[index]:
+                mask[index + 1] = True
                 if row:
-                    seen[place + 1 - size] = seen[place - size] = True
-        for place in range(row + size - 1, row, -1):
-            if seen[place] and not opaque[place]:
-                seen[place - 1] = True
+                    mask[index + 1 - size] = mask[index - size] = True
+        for index in range(row + size - 1, row, -1):
+            if mask[index] and not opaque[index]:
+                mask[index - 1] = True
                 if row:
-                    seen[place - 1 - size] = seen[place - size] = True
-    return seen
+                    mask[index - 1 - size] = mask[index - size] = True
+    return mask
 
 
 class DoorKeyEnv(_TableView, OriginalDoorKey):

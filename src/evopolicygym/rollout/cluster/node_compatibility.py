@@ -23,7 +23,7 @@ def incompatibilities(ours: ExecutorInfo, theirs: ExecutorInfo) -> list[str]:
         differences.append(f"isolation level {theirs.isolation} instead of {ours.isolation}")
     differences += _differences("sandbox: ", _sandbox_findings(ours), _sandbox_findings(theirs))
     imports = [
-        dict(allowed_import.split("==", 1) for allowed_import in place.allowed_imports) for place in (ours, theirs)
+        dict(allowed_import.split("==", 1) for allowed_import in info.allowed_imports) for info in (ours, theirs)
     ]
     differences += _differences("a policy's ", *imports)
     if (ours.observation_schema, ours.action_schema) != (theirs.observation_schema, theirs.action_schema):
@@ -53,8 +53,8 @@ class PackState:
 
 def pack_state(name: str) -> PackState:
     """Return the state of a pack with a separate Python on this machine."""
-    found = installed(name)
-    return PackState(str(packs_directory()), {**found.versions, "python": found.python} if found else None)
+    pack = installed(name)
+    return PackState(str(packs_directory()), {**pack.versions, "python": pack.python} if pack else None)
 
 
 def check_nodes(name: str, packages: Iterable[str], ours: PackState, nodes: Mapping[str, PackState]) -> None:

@@ -54,15 +54,15 @@ def run_audit_bundle(conduct: Conduct | str, record: RunRecord, index: Index) ->
 def _finding(
     finding: ConductFinding, state: RunState, index: Index, offsets: Mapping[tuple[str, int], int]
 ) -> dict[str, Any]:
-    place = finding.location
-    offset = offsets.get((place.file, place.line))
-    number = _submission_of(place, state) if offset is None else _submission_at(offset, state, index)
-    return {**document(finding), "location": shown(str(place)), "submission": number, "transcript_at": offset}
+    location = finding.location
+    offset = offsets.get((location.file, location.line))
+    number = _submission_of(location, state) if offset is None else _submission_at(offset, state, index)
+    return {**document(finding), "location": shown(str(location)), "submission": number, "transcript_at": offset}
 
 
-def _submission_of(place: Location, state: RunState) -> int | None:
-    """Return the first submission of the checkpoint that a place is in; None elsewhere."""
-    folder, _, rest = place.file.partition("/")
+def _submission_of(location: Location, state: RunState) -> int | None:
+    """Return the first submission of the checkpoint that a location is in; None elsewhere."""
+    folder, _, rest = location.file.partition("/")
     if folder != CHECKPOINTS:
         return None
     name = rest.partition("/")[0]
@@ -77,16 +77,16 @@ def _submission_at(offset: int, state: RunState, index: Index) -> int | None:
     return min(later, default=state.submissions[-1].index)
 
 
-def _offsets(record: RunRecord, places: Iterable[Location]) -> dict[tuple[str, int], int]:
-    """Return the bytes at which the transcript's lines begin that places name."""
+def _offsets(record: RunRecord, locations: Iterable[Location]) -> dict[tuple[str, int], int]:
+    """Return the bytes at which the transcript's lines begin that locations name."""
     transcript = record.paths.transcript.relative_to(record.paths.root).as_posix()
-    wanted = {place.line for place in places if place.file == transcript}
-    found, offset = dict[tuple[str, int], int](), 0
+    wanted = {location.line for location in locations if location.file == transcript}
+    offsets, offset = dict[tuple[str, int], int](), 0
     for number, line in enumerate(_lines(record.paths.transcript, record.paths.root) if wanted else (), 1):
         if number in wanted:
-            found[transcript, number] = offset
+            offsets[transcript, number] = offset
         offset += len(line)
-    return found
+    return offsets
 
 
 def _lines(path: Path, root: Path) -> Iterable[bytes]:

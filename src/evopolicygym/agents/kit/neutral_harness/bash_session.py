@@ -111,8 +111,8 @@ class BashSession:
         script = (files("evopolicygym.sandbox.program") / "inside" / "commands.py").read_text(encoding="utf-8")
         listening: list[socket.socket] = []
         try:
-            self._program, found = self._start_sandbox(script, listening)
-            self.findings = {**self.findings, **found, **self._program.findings}
+            self._program, findings = self._start_sandbox(script, listening)
+            self.findings = {**self.findings, **findings, **self._program.findings}
             listening[0].settimeout(SLACK_S)
             self._channel, _ = listening[0].accept()
             self._channel.settimeout(SLACK_S)
@@ -137,13 +137,13 @@ class BashSession:
         program = Program(
             command, workspace.directory, AgentLimits(), simulators=workspace.simulators, packages=packages
         )
-        found: Mapping[str, str] = {}
+        findings: Mapping[str, str] = {}
         if not self.findings:
-            found = sandbox.preflight(
+            findings = sandbox.preflight(
                 replace(program, command=("bash",)), [workspace.directory.parent, state_directory()]
             )
         endpoints = {JUDGE_PORT: lambda listener: endpoint.serve(listener).environment, COMMANDS_PORT: serve}
-        return sandbox.start(program, endpoints), found
+        return sandbox.start(program, endpoints), findings
 
     def _restart(self) -> None:
         if self._program is not None:

@@ -188,7 +188,7 @@ def add_step(conversation: Conversation, answer: Answer, results: Sequence[str])
     """Add an answer with what came of its calls, or of the actions in its text."""
     conversation.add(answer, results if answer.calls else [])
     if results and not answer.calls:
-        numbered = (f"[output of block {place}]\n{result}" for place, result in enumerate(results, 1))
+        numbered = (f"[output of block {number}]\n{result}" for number, result in enumerate(results, 1))
         conversation.say("\n".join(numbered) if len(results) > 1 else results[0])
 
 

@@ -120,16 +120,16 @@ class ModelClient:
             else:
                 self._compare_prompt(document, self._proxy.usage().input - used)
                 return answer
-            said = trouble.sentence(self._upstream.prefix)
+            message = trouble.sentence(self._upstream.prefix)
             if trouble.fault is ServerFault.CONTEXT:
-                raise ConversationTooLong(said)
+                raise ConversationTooLong(message)
             deadline = deadline or time.monotonic() + PATIENCE_S
             if not trouble.rule.retried or attempt == TRIES - 1 or time.monotonic() + wait_s > deadline:
                 times = f" It was asked {attempt + 1} times in a row." if attempt else ""
-                raise ModelFailed(said + times, trouble.rule.end)
-            again = "The same again." if said == before else said
+                raise ModelFailed(message + times, trouble.rule.end)
+            again = "The same again." if message == before else message
             LOG.warning("%s Attempt %d of %d follows in %.0f s.", again, attempt + 2, TRIES, wait_s)
-            before = said
+            before = message
             _wait(wait_s, pause)
         raise AssertionError("unreachable")
 
@@ -138,8 +138,8 @@ class ModelClient:
 
         Only what the harness said counts, since servers may leave out earlier reasoning of the model.
         """
-        said = [message["content"] for message in document["messages"] if message["role"] != "assistant"]
-        sent = sum(len(text) for text in said if isinstance(text, str))
+        contents = [message["content"] for message in document["messages"] if message["role"] != "assistant"]
+        sent = sum(len(text) for text in contents if isinstance(text, str))
         if self.findings or not 0 < read * MOST_CHARACTERS_A_TOKEN < sent:
             return
         self.findings["prompt_cut"] = f"the model server read {read} tokens of {sent} characters"

@@ -48,10 +48,10 @@ def actions_in(text: str) -> list[str]:
     for block in blocks:  # what is in a block is no tag of the text
         rest[block.start : block.end] = " " * (block.end - block.start)
     outside = "".join(rest)
-    found = [*_fenced(blocks), *_tagged(outside), *_functions(outside)]
-    if not found and (command := _command_of(_parse(text.strip()))):
-        found = [TextAction(command, 0)]
-    return [action.command for action in sorted(found, key=lambda action: action.position)][:MOST_ACTIONS]
+    actions = [*_fenced(blocks), *_tagged(outside), *_functions(outside)]
+    if not actions and (command := _command_of(_parse(text.strip()))):
+        actions = [TextAction(command, 0)]
+    return [action.command for action in sorted(actions, key=lambda action: action.position)][:MOST_ACTIONS]
 
 
 def tools_called(text: str) -> list[str]:

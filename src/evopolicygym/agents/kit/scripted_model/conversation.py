@@ -54,9 +54,9 @@ class Script:
         if style is None or shell is None:
             yield from answer_pieces(path, body, reply)
             return
-        place = _done(style.conversation(body), self._says)
-        self.places.append(place)
-        step = self._steps[min(place, len(self._steps) - 1)]
+        index = _done(style.conversation(body), self._says)
+        self.places.append(index)
+        step = self._steps[min(index, len(self._steps) - 1)]
         if isinstance(step, Say):
             yield from answer_pieces(path, body, Reply(step.text, identity=_identity(body)))
             return

@@ -302,10 +302,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, parts: list[bytes], reply: Reply) -> None:
         if reply.cut and len(parts) == 1:
             parts = [parts[0][: len(parts[0]) // 2], b"never sent"]
-        for place, part in enumerate(parts):
-            if place == 1 and reply.hang == "between":
+        for index, part in enumerate(parts):
+            if index == 1 and reply.hang == "between":
                 self._hang()
-            if place == len(parts) - 1 and reply.cut:
+            if index == len(parts) - 1 and reply.cut:
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return

@@ -49,7 +49,7 @@ LOADED = AnswerTable(0, has_plans=True)
 
 def tables(tree: ast.Module) -> Mapping[str, AnswerTable]:
     """Return the tables of a program by their names."""
-    found: dict[str, AnswerTable] = {}
+    by_name: dict[str, AnswerTable] = {}
     for node in ast.walk(tree):
         targets: list[ast.expr] = []
         match node:
@@ -61,8 +61,8 @@ def tables(tree: ast.Module) -> Mapping[str, AnswerTable]:
                 continue
         for bound in assigned:
             if table and (name := name_of(bound)) and not isinstance(bound, ast.Subscript):
-                found[name] = table
-    return found
+                by_name[name] = table
+    return by_name
 
 
 def is_plan(node: ast.expr) -> bool:
@@ -85,32 +85,32 @@ def is_plan(node: ast.expr) -> bool:
 
 def case_names(tree: ast.Module) -> frozenset[str]:
     """Return the names that hold the index of the episode, or are derived from it."""
-    found = {"episode_index"}
+    names = {"episode_index"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and (reset := find_method(node, "reset")):
             arguments = [argument.arg for argument in reset.args.args]
-            found |= set(arguments[1:2])
-    return _derived_names(tree, found, lambda _value: False)
+            names |= set(arguments[1:2])
+    return _derived_names(tree, names, lambda _value: False)
 
 
 def start_names(tree: ast.Module) -> frozenset[str]:
     """Return the names that identify a whole observation: a hash, rounded values, the nearest known observation."""
-    seen = observation_names(tree)
-    return _derived_names(tree, set(), lambda value: is_exact(value, seen))
+    obs_names = observation_names(tree)
+    return _derived_names(tree, set(), lambda value: is_exact(value, obs_names))
 
 
 def observation_names(tree: ast.Module) -> frozenset[str]:
     """Return the names that policies give to an observation."""
-    found = {"obs", "observation"}
+    names = {"obs", "observation"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and (act := find_method(node, "act")):
-            found |= {argument.arg for argument in act.args.args[1:2]}
-    return frozenset(found)
+            names |= {argument.arg for argument in act.args.args[1:2]}
+    return frozenset(names)
 
 
-def is_exact(value: ast.expr, seen: frozenset[str]) -> bool:
+def is_exact(value: ast.expr, obs_names: frozenset[str]) -> bool:
     """Return whether an expression identifies a whole observation, as a hash or the nearest known observation does."""
-    if names_in(value).isdisjoint(seen):
+    if names_in(value).isdisjoint(obs_names):
         return False
     calls = {called_name(node) for node in ast.walk(value) if isinstance(node, ast.Call)}
     return bool(calls & (EXACT | NEAREST)) or ("tuple" in calls and bool(calls & ROUNDED | calls & {"tolist"}))

@@ -56,9 +56,9 @@ def look(material: Material) -> Iterator[ConductFinding]:
         if what:
             simulator = first_simulator(command.words)
             grade = Grade.SERIOUS if simulator else Grade.LOOK
-            said = f"installs {simulator} by {what}" if simulator else f"installs by {what}"
+            description = f"installs {simulator} by {what}" if simulator else f"installs by {what}"
             yield ConductFinding(
-                NAME, grade, said, command.location, shorten_evidence(command.text or " ".join(command.words))
+                NAME, grade, description, command.location, shorten_evidence(command.text or " ".join(command.words))
             )
     for call in function_calls(material):
         if call.name.startswith(("ensurepip.", "pip.")):

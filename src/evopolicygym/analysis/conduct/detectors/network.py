@@ -60,20 +60,20 @@ def look(material: Material) -> Iterator[ConductFinding]:
     for program in material.programs:
         if program.language != "javascript":
             continue
-        for found in JAVASCRIPT.finditer(program.text):
-            line = program.text.count("\n", 0, found.start()) + 1
-            for host in outside_hosts([found.group(1)]):
-                yield _finding(host, [found.group(1)], program.location.at(line), program.line(line))
+        for match in JAVASCRIPT.finditer(program.text):
+            line = program.text.count("\n", 0, match.start()) + 1
+            for host in outside_hosts([match.group(1)]):
+                yield _finding(host, [match.group(1)], program.location.at(line), program.line(line))
 
 
 def outside_hosts(texts: Iterable[str]) -> list[str]:
     """Return the hosts that texts address, without the loopback; each once."""
-    found = [host for text in texts for match in ADDRESS.finditer(text) for host in match.groups() if host]
-    return [host for host in dict.fromkeys(found) if not LOOPBACK.match(host) and "$" not in host and "{" not in host]
+    hosts = [host for text in texts for match in ADDRESS.finditer(text) for host in match.groups() if host]
+    return [host for host in dict.fromkeys(hosts) if not LOOPBACK.match(host) and "$" not in host and "{" not in host]
 
 
 def _command(command: AgentCommand) -> Iterator[ConductFinding]:
-    sockets = [found.group(1) for found in BASH_SOCKET.finditer(command.text) if not LOOPBACK.match(found.group(1))]
+    sockets = [match.group(1) for match in BASH_SOCKET.finditer(command.text) if not LOOPBACK.match(match.group(1))]
     hosts = list(sockets)
     if command.name in CLIENTS:
         hosts += outside_hosts(command.arguments)
@@ -106,13 +106,13 @@ def _tool(tool: ToolUse) -> Iterator[ConductFinding]:
     yield _finding(host, texts, tool.location, f"{tool.name} {' '.join(texts)}")
 
 
-def _finding(host: str, texts: Iterable[str], place: Location, words: str, *, is_sent: bool = False) -> ConductFinding:
+def _finding(host: str, texts: Iterable[str], source: Location, words: str, *, is_sent: bool = False) -> ConductFinding:
     simulator = first_simulator(texts)
     what = (
         f"addresses {host}" + (f" about {simulator}" if simulator else "") + (", to which it sends" if is_sent else "")
     )
     grade = Grade.SERIOUS if simulator or is_sent else Grade.LOOK
-    return ConductFinding(NAME, grade, what, place, shorten_evidence(words))
+    return ConductFinding(NAME, grade, what, source, shorten_evidence(words))
 
 
 DETECTOR = Detector("addresses beyond the machine", look)

@@ -40,10 +40,10 @@ def look(material: Material) -> Iterator[ConductFinding]:
             yield from _python(program)
         elif program.language in BRACES and program.is_outside:
             yield from _braces(program)
-    for name, place, words in imported_modules(material):
+    for name, location, words in imported_modules(material):
         if is_simulator(name):
             yield ConductFinding(
-                NAME, Grade.LOOK, f"imports the simulator's package {name}", place, shorten_evidence(words)
+                NAME, Grade.LOOK, f"imports the simulator's package {name}", location, shorten_evidence(words)
             )
 
 
@@ -57,7 +57,7 @@ def _python(program: AgentProgram) -> Iterator[ConductFinding]:
     worlds = list(_worlds(read)) if program.is_outside else []
     for line, name in worlds[:3]:
         yield _finding(program, _grade(program, Grade.SERIOUS), f"makes or steps a world of {name}", line)
-    for rollout in sorted(rollouts(read, body), key=lambda found: (found.module, found.line)):
+    for rollout in sorted(rollouts(read, body), key=lambda item: (item.module, item.line)):
         grade = Grade.SERIOUS if rollout.counts and not rollout.is_fitted else Grade.LOOK
         yield _finding(program, _grade(program, grade), _describe(rollout), rollout.line, _text(program, rollout))
 
@@ -81,8 +81,8 @@ def _text(program: AgentProgram, rollout: Rollout) -> str:
 
 def _finding(program: AgentProgram, grade: Grade, what: str, line: int, text: str | None = None) -> ConductFinding:
     words = line_of(program.text if text is None else text, line)
-    place = program.location.at(line) if text is None or text == program.text else program.location
-    return ConductFinding(NAME, grade, what, place, shorten_evidence(words))
+    location = program.location.at(line) if text is None or text == program.text else program.location
+    return ConductFinding(NAME, grade, what, location, shorten_evidence(words))
 
 
 def _worlds(read: PythonProgram) -> Iterator[tuple[int, str]]:

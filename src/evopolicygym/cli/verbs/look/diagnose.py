@@ -47,15 +47,15 @@ def diagnose(
     """Show how an agent improved: one run by submission, several by agent and kind of task."""
     from evopolicygym.api.read import diagnosis
 
-    found = diagnosis.diagnose(runs, split_names(",".join(only or ())), runs=below)
+    result = diagnosis.diagnose(runs, split_names(",".join(only or ())), runs=below)
     if as_json:
-        print_json(found.document)
+        print_json(result.document)
         return
-    print_problems(err(), found.problems)
+    print_problems(err(), result.problems)
     if form is Format.CSV:
-        print_tables(found.csv_tables, form.value)
+        print_tables(result.csv_tables, form.value)
     else:
-        _print(found.parts, form)
+        _print(result.parts, form)
 
 
 def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:

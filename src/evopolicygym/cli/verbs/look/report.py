@@ -84,16 +84,16 @@ def report(
     if output is None and single_file is None:
         raise UsageError("Missing output: pass -o DIR, or --single-file FILE.html for the pages alone.")
     published = load_published(split_names(beside))
-    places = find_paths(runs or None, below, needed=not published.tables)
+    paths = find_paths(runs or None, below, needed=not published.tables)
     ranked = [name for name in split_names(beside) if name in shipped_names()]
-    pages = Pages(places, ranked, _parse_episodes(episodes), _parse_bytes(most_mb))
+    pages = Pages(paths, ranked, _parse_episodes(episodes), _parse_bytes(most_mb))
     document: dict[str, Any] = {}
     with interruptible():
         if output is not None:
             parts = select_parts(
                 split_names(",".join(only or ())), split_names(form), figures=not no_figures, pages=not no_pages
             )
-            results = load_results(places, needed=not published.tables)
+            results = load_results(paths, needed=not published.tables)
             if not as_json:
                 print_problems(err(), results.problems)
             contents = write_report(

@@ -108,9 +108,9 @@ def _show(measured: MeasuredAnchors, *, is_in_pack: bool) -> None:
 
 def _keep(measured: MeasuredAnchors) -> None:
     """Keep what was measured, so that tables of earlier runs find it."""
-    found = {f"{kind.value}_anchor": played.anchor for kind, played in measured.by_kind.items()}
+    fields = {f"{kind.value}_anchor": played.anchor for kind, played in measured.by_kind.items()}
     measured_anchors.keep(
-        measured.spec, measured_anchors.MeasuredAnchors(**found, degenerate_policy=measured.degenerate_policy)
+        measured.spec, measured_anchors.MeasuredAnchors(**fields, degenerate_policy=measured.degenerate_policy)
     )
 
 

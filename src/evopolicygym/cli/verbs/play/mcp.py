@@ -38,7 +38,7 @@ LAST_LINES = 10
 
 @with_flags(OPTIONS)
 def mcp(
-    place: Annotated[
+    target: Annotated[
         str,
         typer.Argument(
             metavar="[WORKSPACE|TASK]",
@@ -67,14 +67,14 @@ def mcp(
     except ModuleNotFoundError as error:
         raise MissingExtra("evopolicygym mcp", "mcp", str(error.name)) from error
     runs = Path(flags.get("runs") or DEFAULT_RUNS)
-    if workspace is None and Path(place).is_dir():
+    if workspace is None and Path(target).is_dir():
         if words := _format_flags({**flags, "runs": None}):
-            raise UsageError(f"{words[0]} is an option of a new run, and {place} is a directory.")
-        directory = Path(place).absolute()
+            raise UsageError(f"{words[0]} is an option of a new run, and {target} is a directory.")
+        directory = Path(target).absolute()
         run = _find_run(directory, runs)
     else:
-        directory = (workspace or Path(Path(place).stem.replace(":", "_"))).absolute()
-        run = _serve_task(place, directory, runs, _format_flags(flags))
+        directory = (workspace or Path(Path(target).stem.replace(":", "_"))).absolute()
+        run = _serve_task(target, directory, runs, _format_flags(flags))
     if http:
         with serve_tools(directory, run.addresses, http, allow_host or ()) as served:
             _announce(served.url, served.token_file)

@@ -249,8 +249,8 @@ def _address(listen: str) -> tuple[str, int]:
 
 
 def _seeds(seeds: str) -> tuple[int, int]:
-    found = SEEDS.fullmatch(seeds)
-    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
+    match = SEEDS.fullmatch(seeds)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
     if not first <= last < first + MOST_ROWS:
         raise UsageError(f"Invalid --seeds {seeds!r}: expected FIRST-LAST, such as 0-99, of at most {MOST_ROWS:,}.")
     return first, last

@@ -68,10 +68,10 @@ def prepare() -> None:
 def serve_once(words: list[str]) -> tuple[int, list[str]]:
     """Serve a new run or resume it; return the exit code and the last lines of its log."""
     run = ["--resume", "latest"] if has_run() else [*words, "--label", "harbor", "--workspace", str(WORKSPACE)]
-    places = ["--listen", LISTEN, "--socket", str(SOCKET / "judge.sock"), "--runs", str(RECORDS / "runs"), "--json"]
+    options = ["--listen", LISTEN, "--socket", str(SOCKET / "judge.sock"), "--runs", str(RECORDS / "runs"), "--json"]
     log: deque[str] = deque(maxlen=LAST_LINES)
     token: list[str] = []
-    with (OUTCOME / "part").open("wb") as part, start(["serve", *run, *places], part.fileno()) as process:
+    with (OUTCOME / "part").open("wb") as part, start(["serve", *run, *options], part.fileno()) as process:
         reader = Thread(target=lambda: read_log(process, log, token), daemon=True)
         reader.start()
         is_finishing = False
