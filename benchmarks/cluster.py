@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
     print(
-        "| | a short run here, s | on the cluster, s | an episode here, ms | on the cluster, ms |\n|---|---|---|---|---|"
+        "| | a short run, s | on the cluster, s | an episode, ms | on the cluster, ms |\n|---|---|---|---|---|"
     )
     for task in TASKS:
         sides = {executor: ([], []) for executor in ("local", "ray")}

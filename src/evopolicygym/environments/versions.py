@@ -230,9 +230,9 @@ def _standard_library() -> str:
 def _distribution(path: Path) -> str:
     """Return the name and version of the distribution that installed a module; empty if none did."""
     listed = f"{path.name}/__init__.py," if path.is_dir() else f"{path.name},"
-    for installed in distributions(path=[str(path.parent)]):
-        if any(line.startswith(listed) for line in (installed.read_text("RECORD") or "").splitlines()):
-            return f"{installed.name} {installed.version}"
+    for owner in distributions(path=[str(path.parent)]):
+        if any(line.startswith(listed) for line in (owner.read_text("RECORD") or "").splitlines()):
+            return f"{owner.name} {owner.version}"
     return ""
 
 
