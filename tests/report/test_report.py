@@ -114,7 +114,7 @@ def test_the_index(runs: Path, tmp_path: Path) -> None:
 
     assert [link for link in links if not (tmp_path / link).exists()] == []
     assert {file for part in told["parts"] for file in part["files"]} <= set(links)
-    assert all(part["says"] in text and part["computed"] in text for part in told["parts"])
+    assert all(part["caption"] in text and part["method"] in text for part in told["parts"])
     assert [
         one for one in ("none 12", "arXiv 2607.02440", "evopolicygym 0.", "not finished", "broken") if one not in text
     ] == []

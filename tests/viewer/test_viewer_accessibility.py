@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 RUN_AXE = "async () => (await axe.run(document, { resultTypes: ['violations'] })).violations"
 TABS = ("change", "feedback", "transcript", "episodes")
 REPORT = [
-    {"name": "x", "kind": "figure", "title": "X", "says": "It.", "computed": "As `x`.", "files": ["figures/x.svg"]},
-    {"name": "x", "kind": "table", "title": "X", "says": "It.", "computed": "As `x`.", "files": ["tables/x.csv"]},
+    {"name": "x", "kind": "figure", "title": "X", "caption": "It.", "method": "As `x`.", "files": ["figures/x.svg"]},
+    {"name": "x", "kind": "table", "title": "X", "caption": "It.", "method": "As `x`.", "files": ["tables/x.csv"]},
 ]
 GRAVE = {"serious", "critical"}
 

@@ -32,7 +32,7 @@ def _load(name: str) -> str:
         raise Broken(f"expected a Drawing, got a {type(drawing).__name__}")
     for diagnostic in drawing.needs:
         DIAGNOSTICS.load(diagnostic)
-    if empty := [field for field in ("title", "says", "computed") if not getattr(drawing, field)]:
+    if empty := [field for field in ("title", "caption", "method") if not getattr(drawing, field)]:
         raise Broken(f"these texts are empty: {', '.join(empty)}")
     return drawing.title
 

@@ -17,7 +17,7 @@ function together(parts) {
     const files = part.files.flatMap((file, place) => [place ? ", " : " ", link(file, file.slice(file.lastIndexOf(".") + 1))]);
     return [
       part.kind === "figure" ? h("a", { href: part.files[0] }, h("img", { src: part.files[0], alt: part.title, class: "figure", loading: "lazy" })) : null,
-      h("p", { class: "note" }, ...words(`${part.says} ${part.computed}`), ` (${part.kind}:`, ...files, ")")];
+      h("p", { class: "note" }, ...words(`${part.caption} ${part.method}`), ` (${part.kind}:`, ...files, ")")];
   }));
 }
 
