@@ -161,7 +161,7 @@ def gym(server: TrainingServer, model: str, tmp_path: Path) -> Iterator[Path]:
         drain.join()
 
 
-@pytest.mark.skipif(not (DOORS / "nemo_gym").is_dir(), reason="NeMo Gym needs Python 3.13")
+@pytest.mark.skipif(not (DOORS / "nemo_gym/bin/gym").exists(), reason="NeMo Gym needs Python 3.13")
 def test_nemo_gym(server: TrainingServer, gym: Path, shell: Shell, tmp_path: Path) -> None:
     """Rows of `train rows` are evaluated by the folder in examples/nemo_gym: four rollouts at once are scored."""
     drawn = ("--task", "cartpole", "--interface", "standard", "--text", "terse", "--budget", "8")
