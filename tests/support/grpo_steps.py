@@ -3,7 +3,7 @@
 ``python grpo_steps.py WIRE URL`` trains at a server's sessions: with ``tools`` by ``TrainingEnvironment``, with
 ``openenv`` by OpenEnv's own client. It prints JSON: what TRL logged of each step, and how far the weights have moved.
 
-The model has 1.1 M parameters of Qwen2's shape. A random one never calls a tool, so it first takes supervised steps on
+The model has 1.0 M parameters of Qwen2's shape. A random one never calls a tool, so it first takes supervised steps on
 conversations whose policies are drawn at random. That shows that everything is connected, not that anything is learned.
 """
 
