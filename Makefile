@@ -174,16 +174,24 @@ test-harbor: $(VENV)/.installed-dev $(HARBOR)/.installed ## Check exports with H
 	$(BIN)/python -m pytest tests/export/test_harbor_harness.py tests/export/test_export_atif.py tests/export/test_common_results.py -k "harbor or owner" -n 0
 
 DOORS := .doors
-# Stacks that train agents exclude each other's requirements, so each has an environment of its own.
+DOORS_PIP := -m pip install --quiet --disable-pip-version-check
+# Stacks that train agents exclude each other's requirements, so each has an environment of its own; TRL, OpenEnv and this
+# package share one. NeMo Gym asks for a later patch release of Python 3.13 than it needs.
 $(DOORS)/.installed: Makefile
-	$(PYTHON) -m venv --clear $(DOORS)/openenv && $(PYTHON) -m venv --clear $(DOORS)/verifiers
-	$(DOORS)/openenv/bin/python -m pip install --quiet --disable-pip-version-check openenv==0.10.0
-	$(DOORS)/verifiers/bin/python -m pip install --quiet --disable-pip-version-check verifiers==0.4.0
+	$(PYTHON) -m venv --clear $(DOORS)/trl && $(PYTHON) -m venv --clear $(DOORS)/verifiers
+	$(DOORS)/trl/bin/python $(DOORS_PIP) -e . torch==2.13.0 trl==1.16.0 transformers==5.24.0 openenv==0.10.0
+	$(DOORS)/verifiers/bin/python $(DOORS_PIP) verifiers==0.4.0
+	for python in python3.13 $(PYTHON) "$$(pyenv root 2>/dev/null)"/versions/3.13.*/bin/python3; do \
+		if "$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 13))' 2>/dev/null; then \
+			"$$python" -m venv --clear $(DOORS)/nemo_gym && \
+			$(DOORS)/nemo_gym/bin/python $(DOORS_PIP) --ignore-requires-python nemo-gym==0.7.0 && break; \
+		fi; \
+	done; [ -x $(DOORS)/nemo_gym/bin/gym ] || echo "NeMo Gym needs Python 3.13; it isn't installed, and its test is skipped"
 	@touch $@
 
-doors: $(DOORS)/.installed ## Install OpenEnv and verifiers into .doors/, an environment for each (1 GB)
+doors: $(DOORS)/.installed ## Install TRL, OpenEnv, verifiers and NeMo Gym into .doors/ (4 GB, and as much again where torch brings CUDA)
 
-test-doors: $(VENV)/.installed-dev $(DOORS)/.installed ## Play training sessions by OpenEnv's and verifiers' own clients and validators
+test-doors: $(VENV)/.installed-dev $(DOORS)/.installed ## Train two steps, and play training sessions by the owners' clients and validators
 	$(BIN)/python -m pytest tests/training/test_training_doors.py -n 0 -rs
 
 harbor-images: $(VENV)/.installed ## Export Core16 as Harbor tasks that pull images, and build these with Docker (IMAGE=registry/path; PUSH=push also pushes)

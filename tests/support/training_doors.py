@@ -1,7 +1,8 @@
 """Programs that run in the Python environments of others' stacks (``make doors``); they import nothing of ours.
 
 ``python training_doors.py openenv URL`` plays an episode by OpenEnv's own client, and grades another by its validator's
-runtime graders; ``python training_doors.py model PORT`` is a scripted model that plays by texts. Each prints JSON.
+runtime graders; ``python training_doors.py model`` is a scripted model that plays by tools where it has some, and else
+by texts. Each prints JSON.
 """
 
 import json
@@ -25,6 +26,11 @@ ACTIONS = (
     {"text": f"```python\n{POLICY}```"},
     {"action": "submit", "arguments": {"episodes": 2}},
     {"action": "finish"},
+)
+CALLS = (
+    ("write", {"path": "policy.py", "content": POLICY}),
+    ("submit", {"episodes": 2}),
+    ("finish", {}),
 )
 
 
@@ -60,7 +66,7 @@ def openenv(url: str) -> None:
 
 
 class Model(BaseHTTPRequestHandler):
-    """Chat completions, streamed: the next reply of the script."""
+    """Chat completions: the next reply of the script, streamed where that is asked."""
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""
@@ -69,20 +75,43 @@ class Model(BaseHTTPRequestHandler):
         """Answer a request."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         turn = sum(message["role"] == "assistant" for message in body["messages"])
-        message = {"role": "assistant", "content": REPLIES[min(turn, len(REPLIES) - 1)]}
-        base = {"id": "reply", "created": 0, "model": "scripted", "object": "chat.completion.chunk"}
+        script = CALLS if body.get("tools") else REPLIES
+        message = _message(script[turn]) if turn < len(script) else _message("Done.")
+        kind = "chat.completion.chunk" if body.get("stream") else "chat.completion"
+        base = {"id": f"reply-{turn}", "created": 0, "model": "scripted", "object": kind}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        reason = "tool_calls" if "tool_calls" in message else "stop"
+        self.send_response(200)
+        if not body.get("stream"):
+            choice = {"index": 0, "message": message, "finish_reason": reason}
+            content = json.dumps({**base, "choices": [choice], "usage": usage}).encode()
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            return
         chunks = (
             {"choices": [{"index": 0, "delta": message, "finish_reason": None}]},
-            {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
             {"choices": [], "usage": usage},
         )
-        self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
         for chunk in chunks:
             self.wfile.write(b"data: " + json.dumps({**base, **chunk}).encode() + b"\n\n")
         self.wfile.write(b"data: [DONE]\n\n")
+
+
+def _message(reply: str | tuple[str, dict]) -> dict:
+    if isinstance(reply, str):
+        return {"role": "assistant", "content": reply}
+    name, arguments = reply
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": name, "type": "function", "function": function}],
+    }
 
 
 def main() -> None:

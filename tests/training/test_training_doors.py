@@ -1,9 +1,12 @@
 """Training sessions by the owners' own clients and validators, each in an environment of its own (``make doors``)."""
 
 import json
+import math
 import os
+import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +15,13 @@ import pytest
 
 from evopolicygym.training.server import TrainingServer
 from evopolicygym.training.sessions import training_config
-from places import ROOT
+from places import ROOT, SUPPORT
+from shell import Shell
 from training_clients import OPTIONS, ask
 
 DOORS = ROOT / ".doors"
-PROGRAM = ROOT / "tests" / "support" / "training_doors.py"
+EXAMPLES = ROOT / "examples"
+PROGRAM, TRAINING = SUPPORT / "training_doors.py", SUPPORT / "grpo_steps.py"
 PATIENCE_S = 900
 pytestmark = [
     pytest.mark.nightly,
@@ -48,9 +53,11 @@ def printed(*command: object, cwd: Path = ROOT, **environment: str) -> str:
 
 
 def test_openenv(server: TrainingServer) -> None:
-    """Its validator, its runtime graders and its client agree: rewards add up to the score."""
-    assert "Verdict: PASS" in printed(DOORS / "openenv/bin/openenv", "validate", "--url", server.url)
-    found = json.loads(printed(DOORS / "openenv/bin/python", PROGRAM, "openenv", server.url))
+    """Its validator, static too, its runtime graders and its client agree: rewards add up to the score."""
+    validate = (DOORS / "trl/bin/openenv", "validate")
+    assert "Verdict: PASS" in printed(*validate, "--url", server.url)
+    assert "Verdict: PASS" in printed(*validate, "--level", "static", EXAMPLES / "openenv")
+    found = json.loads(printed(DOORS / "trl/bin/python", PROGRAM, "openenv", server.url))
 
     assert found["failure"] is None
     assert all("PASS" in status for status, _ in found["grades"].values()), found["grades"]
@@ -82,7 +89,7 @@ env.agent.harness = {{ id = "null" }}
 env.agent.runtime = {{ type = "subprocess" }}
 """
     (tmp_path / "eval.toml").write_text(configuration, encoding="utf-8")
-    package = str(ROOT / "examples" / "verifiers")
+    package = str(EXAMPLES / "verifiers")
     evaluate = (DOORS / "verifiers/bin/vf-eval", "@", "eval.toml", "-n", "2", "--no-rich")
     printed(*evaluate, cwd=tmp_path, KEY="none", PYTHONPATH=package)
 
@@ -94,5 +101,79 @@ env.agent.runtime = {{ type = "subprocess" }}
         assert trace["rewards"]["value"]["score"] == 1.0
         assert trace["stop_condition"] == "finished"
         assert sum(trace["info"]["evopolicygym"]["curve"]) == pytest.approx(1.0)
+    status = ask(f"{server.url}/status").body
+    assert (status["open"], status["opened"]) == (0, 4)
+
+
+@pytest.mark.parametrize("wire", ["tools", "openenv"])
+def test_trl(server: TrainingServer, wire: str) -> None:
+    """Two optimiser steps of its GRPOTrainer: rewards differ within groups, weights move, no session is left open."""
+    found = json.loads(printed(DOORS / "trl/bin/python", TRAINING, wire, server.url).splitlines()[-1])
+
+    assert len(found["steps"]) == 2
+    for step in found["steps"]:
+        assert all(math.isfinite(step[name]) for name in ("loss", "grad_norm", "reward", "reward_std", "entropy"))
+        assert step["reward_std"] > 0
+        assert step["frac_reward_zero_std"] < 1
+        assert step["tools/call_frequency"] > 0
+    assert 0 < found["moved"] < found["norm"]
+    assert ask(f"{server.url}/status").body["open"] == 0
+
+
+SERVERS = (
+    "resources_servers/evopolicygym",
+    "responses_api_agents/simple_agent",
+    "responses_api_models/vllm_model",
+    "environment_servers/legacy_agent",
+)
+
+
+@pytest.fixture
+def gym(server: TrainingServer, model: str, tmp_path: Path) -> Iterator[Path]:
+    """NeMo Gym's program, while its servers run; all have one Python environment instead of one each."""
+    shutil.copytree(EXAMPLES / "nemo_gym", tmp_path, dirs_exist_ok=True)
+    for name in SERVERS:
+        (tmp_path / "environments" / name).mkdir(parents=True)
+        (tmp_path / "environments" / name / ".venv").symlink_to(DOORS / "nemo_gym")
+    command = DOORS / "nemo_gym" / "bin" / "gym"
+    words = (
+        *("env", "start", "--resources-server", "evopolicygym", "--model-type", "vllm_model", "--model", "scripted"),
+        *("--model-url", model, "--model-api-key", "none", "+skip_venv_if_present=true"),
+        f"+uv_venv_dir={tmp_path / 'environments'}",
+        f"++evopolicygym_resources_server.resources_servers.evopolicygym.url={server.url}",
+    )
+    with subprocess.Popen(
+        [str(command), *words], cwd=tmp_path, env=_without_ours(), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        seen = []
+        for line in process.stdout:
+            seen.append(line)
+            if "servers ready!" in line:
+                break
+        else:
+            pytest.fail("".join(seen))
+        drain = threading.Thread(target=process.stdout.read)
+        drain.start()
+        yield command
+        process.terminate()
+        drain.join()
+
+
+@pytest.mark.skipif(not (DOORS / "nemo_gym/bin/gym").exists(), reason="NeMo Gym needs Python 3.13")
+def test_nemo_gym(server: TrainingServer, gym: Path, shell: Shell, tmp_path: Path) -> None:
+    """Rows of `train rows` are evaluated by the folder in examples/nemo_gym: four rollouts at once are scored."""
+    drawn = ("--task", "cartpole", "--interface", "standard", "--text", "terse", "--budget", "8")
+    shell.printed("train", "rows", *drawn, "--seeds", "0-1", "-o", tmp_path / "rows.jsonl")
+    files = ("--input", tmp_path / "rows.jsonl", "--output", tmp_path / "out.jsonl")
+    rollouts = ("--num-repeats", "2", "--concurrency", "4")
+    printed(gym, "eval", "run", "--no-serve", "--agent", "evopolicygym_simple_agent", *files, *rollouts, cwd=tmp_path)
+
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert sorted(row["seed"] for row in found) == [0, 0, 1, 1]
+    for row in found:
+        assert row["reward"] == pytest.approx(sum(row["curve"])) == 1.0
+        assert (row["episodes"], row["submissions"], row["mask_sample"]) == (2, 1, False)
     status = ask(f"{server.url}/status").body
     assert (status["open"], status["opened"]) == (0, 4)

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+import evopolicygym
 from evopolicygym.analysis.ranking.known_scale import KnownScores, known_scale
+from evopolicygym.core.cases import SEED_BITS, identity_of_secret
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.score import normalised
 from evopolicygym.core.task import TaskInterface
+from evopolicygym.records.experiment import SECRET_VARIABLE, accept_secret
 from evopolicygym.specs import catalog, pack_catalog
 from evopolicygym.specs.identity import environment_identity
 from evopolicygym.training.draw import Distribution, TrainingSplit, draw, tasks_of
@@ -95,6 +98,39 @@ def test_a_better_policy_is_worth_more() -> None:
 
     for name in ("train", "validation", "held_out", "value"):
         assert all(worse[name] < better[name] for worse, better in pairwise(worths)), (name, worths)
+
+
+@pytest.mark.nightly
+def test_rewards_are_the_leaderboards(tmp_path: Path) -> None:
+    """A run with a session's cases scores its checkpoint alike; ``held_out`` is ``leaderboard --normalise known``'s."""
+    secret = draw(Distribution(TrainingSplit.BENCHMARK, ("acrobot",)), 1).secret
+    shared = {"name": "same", "experiment": identity_of_secret(secret), "secret": secret.hex(), "seed_bits": SEED_BITS}
+    accept_secret(tmp_path, "same", {SECRET_VARIABLE: json.dumps(shared)})
+    sizes = {"validation": 3, "held_out": 4, "workers": 1}
+    environment = TextEnvironment(
+        **{**STANDARD, **sizes, "split": "benchmark", "tasks": ["acrobot"], "shaping": "validation"}
+    )
+    worths = {}
+    for agent in ("random", "tuner", "reference"):
+        run = evopolicygym.run("acrobot", agent, experiment="same", runs=tmp_path, budget=32, **sizes)
+        assert run.selected_submission is not None
+        environment.reset(seed=1)
+        for path, content in (run.submissions[run.selected_submission].files or {}).items():
+            environment.step({"action": "write", "arguments": {"path": path, "content": content.decode()}})
+        environment.step(submit(8))
+        environment.step(FINISH)
+        found = known(environment)
+        assert found["score"] == run.score
+        worths[agent] = found["worth"]
+    environment.close()
+
+    board = evopolicygym.leaderboard(tmp_path, normalise="known").records
+    places = {row["entry"]: row["normalised"] for row in board}
+    for agent, worth in worths.items():
+        assert places[agent] == pytest.approx(worth["held_out"], abs=1e-12)
+    for name in ("train", "validation", "held_out", "value"):
+        values = [worth[name] for worth in worths.values()]
+        assert values == sorted(set(values)), (name, worths)
 
 
 def test_a_seed_is_played_the_same_way_again() -> None:
@@ -250,18 +286,35 @@ def test_a_session_without_a_submission_is_worth_nothing(loop: TextEnvironment) 
     assert "over" in text
 
 
-def test_a_world_has_a_scale_of_its_own() -> None:
-    """What is known of the standard world doesn't count in another: simple policies are played there first."""
-    environment = TextEnvironment(**STANDARD, worlds=["late"])
-    task, found = environment.reset(seed=7)
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [
+        ("late", "come 1 step late"),
+        pytest.param("noisy", "has noise", marks=pytest.mark.nightly),
+        pytest.param("stirred", "is disturbed", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_world_is_played(world: str, said: str) -> None:
+    """Its task says so, a seed is the same session again, and its scale is measured in it, not that of the standard."""
+    environment = TextEnvironment(**STANDARD, worlds=[world])
+    seen = []
+    for _ in range(2):
+        task, _ = environment.reset(seed=7)
+        steps = [environment.step(step) for step in (policy(STRONG), submit(4), FINISH)]
+        found = known(environment)
+        seen.append((task, steps, found["submissions"][0]["returns"], found["score"]))
     environment.close()
 
-    assert "Observations come 1 step late" in task
     spec = catalog.load("cartpole")
     assert spec.random_anchor is not None
-    assert found["world"] == "late"
+    assert seen[0] == seen[1]
+    assert said in seen[0][0]
+    assert found["world"] == world
     assert found["scale"]["best"] == 500
     assert found["scale"]["low"] != spec.random_anchor.mean
+    rewards = [reward for _, reward, _, _, _ in steps]
+    assert sum(rewards) == pytest.approx(found["worth"]["held_out"])
+    assert 0 < found["worth"]["held_out"] <= 1
 
 
 def test_an_event_log_is_kept_where_asked(tmp_path: Path) -> None:
