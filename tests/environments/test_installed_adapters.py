@@ -57,7 +57,11 @@ def said(pack: str, program: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "pack", ["craftax", "flatland", "grid2op", "kore", "metaworld", "jumanji", "nle", "procgen", "simglucose"]
+    "pack",
+    [
+        *("craftax", "crafter", "flatland", "grid2op", "jsbgym", "jumanji", "kore", "metaworld", "minihack", "nle"),
+        *("procgen", "robosuite", "simglucose"),
+    ],
 )
 def test_every_task_is_registered(pack: str) -> None:
     """Each id that the pack names is known to gymnasium once the adapter is imported."""
@@ -96,26 +100,27 @@ say(same=played[0] == played[1], length=len(played[0]), truncated=played[0][-1][
     assert found == {"same": True, "length": 500, "truncated": True}
 
 
-def test_ten_tasks_of_metaworld_are_one() -> None:
-    """The seed decides which of the ten is played, an observation says which, and its task repeats."""
+@pytest.mark.parametrize("count", [10, 25, 50])
+def test_many_tasks_of_metaworld_are_one(count: int) -> None:
+    """The seed decides which of them is played, an observation says which, and its task repeats."""
     found = said(
         "metaworld",
-        """
-environment = gymnasium.make("Meta-World/MT10")
+        f"""
+environment = gymnasium.make("Meta-World/MT{count}")
 firsts = [first(environment, seed) for seed in range(24)]
 again = [first(environment, seed) for seed in reversed(range(24))][::-1]
-say(same=firsts == again, which=[one[-10:] for one in firsts],
+say(same=firsts == again, which=[one[39:] for one in firsts],
     inside=all(environment.observation_space.contains(np.array(one)) for one in firsts))
 """,
     )
     which = [one.index(1.0) for one in found["which"]]
 
     assert (found["same"], found["inside"]) == (True, True)
-    assert all(sum(one) == 1.0 for one in found["which"])
-    assert len(set(which)) > 5
+    assert all((sum(one), len(one)) == (1.0, count) for one in found["which"])
+    assert len(set(which)) > count / 5
 
 
-@pytest.mark.parametrize("game", ["Game2048-v1", "Maze-v0"])
+@pytest.mark.parametrize("game", ["Game2048-v1", "Maze-v0", "TSP-v1"])
 def test_a_game_of_jumanji_is_decided_by_the_seed(game: str) -> None:
     """A seed gives the same game after others and in another simulator, and another seed another one."""
     found = said(
@@ -147,6 +152,29 @@ say(ends=[step[2:] for step in steps(environment, 3, 2000)])
     assert sorted(found[-1]) == [False, True]
 
 
+def test_a_tour_of_jumanji_begins_nowhere() -> None:
+    """Before the first city the position is -1, in its space; a city twice ends the tour and costs more than any."""
+    found = said(
+        "jumanji",
+        """
+environment = gymnasium.make("jumanji/TSP-v1")
+seen = environment.reset(seed=3)[0]
+begin, inside = seen["position"], environment.observation_space.contains(seen)
+twice = [environment.step(city)[1:3] for city in (4, 4)]
+environment.reset(seed=3)
+tour = [environment.step(city)[1:3] for city in range(20)]
+say(begin=begin, inside=inside, twice=[[float(cost), bool(end)] for cost, end in twice],
+    tour=float(sum(cost for cost, _ in tour)), ends=[bool(end) for _, end in tour])
+""",
+    )
+
+    assert (found["begin"], found["inside"]) == (-1, True)
+    assert found["twice"][0] == [0.0, False]
+    assert found["twice"][1][1]
+    assert found["twice"][1][0] < found["tour"] < 0
+    assert found["ends"] == [False] * 19 + [True]
+
+
 def test_two_games_of_jumanji_at_once() -> None:
     """Two simulators of one game share what was compiled, and neither state nor chance."""
     found = said(
@@ -167,15 +195,58 @@ say(same=alone == with_other)
 
 
 def test_a_game_of_nethack_is_decided_by_the_seed() -> None:
-    """A seed gives the same dungeon after other games and in another process's game, and another seed another one."""
+    """A seed gives the same dungeon after other games and in another process's game, and another seed another one.
+
+    So does the reset after it without a seed.
+    """
     program = """
 environment = gymnasium.make("NetHackScore-v0")
-say(one=first(environment, 3), other=first(environment, 4), again=first(environment, 3))
+say(one=first(environment, 3), none=first(environment, None), other=first(environment, 4), again=first(environment, 3),
+    next=first(environment, None))
 """
     found, later = said("nle", program), said("nle", program)
 
     assert found["one"] == found["again"] == later["one"]
+    assert found["none"] == found["next"] == later["none"]
+    assert len({str(found[name]) for name in ("one", "none", "other")}) == 3
+
+
+def test_a_world_of_minihack_is_decided_by_the_seed() -> None:
+    """A seed gives the same world after others and in another process's game; the step to the goal says so."""
+    program = """
+environment = gymnasium.make("MiniHack-Room-Random-5x5-v0", fix_moon_phase=True)
+
+def walk(seed):
+    environment.reset(seed=seed)
+    environment.action_space.seed(seed)
+    ended = False
+    while not ended:
+        _, reward, ended, _, info = environment.step(environment.action_space.sample())
+        yield [float(reward), info["success"]]
+
+say(one=first(environment, 3), other=first(environment, 4), again=first(environment, 3), walk=list(walk(3)))
+"""
+    found, later = said("minihack", program), said("minihack", program)
+
+    assert found["one"] == found["again"] == later["one"]
     assert found["one"] != found["other"]
+    assert [success for _, success in found["walk"]] == [reward == 1.0 for reward, _ in found["walk"]]
+    assert found["walk"][-1] == [1.0, True]
+
+
+def test_a_bench_of_robosuite_is_decided_by_the_seed() -> None:
+    """A seed gives the same scene and steps after others and in another simulator, and another seed other ones."""
+    found = said(
+        "robosuite",
+        """
+environment, another = (gymnasium.make("robosuite/Lift") for _ in range(2))
+asked = (environment, 3), (environment, 4), (environment, 3), (another, 3)
+played = [list(steps(one, seed, 5)) for one, seed in asked]
+say(same=played[0] == played[2] == played[3], other=played[0] != played[1])
+""",
+    )
+
+    assert found == {"same": True, "other": True}
 
 
 def test_a_level_of_procgen_is_decided_by_the_seed() -> None:

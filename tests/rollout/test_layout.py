@@ -1,5 +1,6 @@
 """Values of every space go through the wall and the record unchanged."""
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,16 @@ def test_an_observation_arrives_as_it_was(space: Space, seed: int) -> None:
     """What is written is read back with its own dtype, shape and type, for every space."""
     value = sample(space, np.random.default_rng(seed))
     binding = bound(space, wide=False)
+    binding.write(value)
+
+    assert plain(value) == plain(binding.read())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float32"])
+def test_an_observation_with_a_copied_dtype_arrives(dtype: str) -> None:
+    """A simulator that copied its space has arrays whose dtype is another object than ours."""
+    value = np.array([0, 1], deepcopy(np.dtype(dtype)))
+    binding = bound(Box((2,), dtype, 0.0, 1.0), wide=False)
     binding.write(value)
 
     assert plain(value) == plain(binding.read())

@@ -132,7 +132,9 @@ def test_what_is_not_of_one_agent(asked: str, why: str) -> None:
         resolve_environment(asked, TaskText.FULL, ["simulators"])
 
 
-@pytest.mark.parametrize("asked", ["MiniHack-River-v0", "pettingzoo", "intersection-multi-agent-v1", "tw-simple-v0"])
+@pytest.mark.parametrize(
+    "asked", ["MiniHack-Boxoban-Hard-v0", "ahc054", "pettingzoo", "intersection-multi-agent-v1", "tw-simple-v0"]
+)
 def test_what_is_listed_as_unavailable(asked: str) -> None:
     """An id that a pack lists among what can't be had is refused with the reason that stands there."""
     reasons = [listed.reason for pack in pack_catalog.readable() for listed in pack.unavailable]

@@ -21,7 +21,7 @@ class Game(gymnasium.Env[Any, Any]):
 
     def __init__(self, game: str) -> None:
         self._game: Any = copy(_make_game(game))  # compiled functions are shared, state is not
-        self.observation_space = deepcopy(self._game.observation_space)
+        self.observation_space = _observation_space(game, self._game)
         self.action_space = deepcopy(self._game.action_space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -39,6 +39,13 @@ class Game(gymnasium.Env[Any, Any]):
     def close(self) -> None:
         """Close the game."""
         self._game.close()
+
+
+def _observation_space(game: str, made: Any) -> Any:  # noqa: ANN401 - a library without types
+    space = deepcopy(made.observation_space)
+    if game.startswith("TSP-"):  # before the first city the position is -1, which its own space lacks
+        space["position"] = spaces.Discrete(int(space["position"].n) + 1, start=-1)
+    return space
 
 
 def _convert(space: spaces.Space[Any], value: Any) -> Any:  # noqa: ANN401 - a value of any space

@@ -1,7 +1,7 @@
 """Meta-World, whose ids ignore the seed of a reset: here it places the object and the goal.
 
-Each of the benchmark's tasks is registered as ``Meta-World/<task>``, with its goal in the observation. MT10, which is
-registered as a vector environment only, becomes an environment that plays any of the ten: ``Meta-World/MT10``.
+Each of the fifty tasks is registered as ``Meta-World/<task>``, with its goal in the observation. MT10, MT25 and MT50,
+which are registered as vector environments only, become environments that play any of their tasks: ``Meta-World/MT10``.
 """
 
 from typing import Any
@@ -9,11 +9,18 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import register, registry
-from metaworld.env_dict import ALL_V3_ENVIRONMENTS, ALL_V3_ENVIRONMENTS_GOAL_OBSERVABLE, MT10_V3
+from metaworld.env_dict import (
+    ALL_V3_ENVIRONMENTS,
+    ALL_V3_ENVIRONMENTS_GOAL_OBSERVABLE,
+    MT10_V3,
+    MT25_V3,
+    MT50_V3,
+)
 
 MAX_STEPS = 500
 """The benchmark's step limit."""
-TEN = tuple(MT10_V3)
+BENCHMARKS = {"MT10": tuple(MT10_V3), "MT25": tuple(MT25_V3), "MT50": tuple(MT50_V3)}
+"""Tasks of the benchmarks of several tasks, in their order."""
 
 
 def make_task(task: str, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
@@ -40,28 +47,26 @@ class SeededScene(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.reset(options=options)
 
 
-class AnyOfTen(gymnasium.Env[Any, Any]):
-    """The ten tasks of MT10 as one environment: the seed of a reset decides which one is played.
+class AnyTask(gymnasium.Env[Any, Any]):
+    """The tasks of a benchmark as one environment: the seed of a reset decides which one is played.
 
-    An observation is the task's, followed by ten numbers, of which that of the task is 1.
+    An observation is the task's, followed by a number for each task, of which that of the task played is 1.
     """
 
-    def __init__(self, render_mode: str | None = None) -> None:
-        self.render_mode = render_mode
-        self._task = make_task(TEN[0], render_mode)
+    def __init__(self, benchmark: str, render_mode: str | None = None) -> None:
+        self.render_mode, self._tasks, self._index = render_mode, BENCHMARKS[benchmark], 0
+        self._task = make_task(self._tasks[0], render_mode)
         self.metadata = self._task.metadata
-        self._index = 0
-        size = int(np.prod(self._task.observation_space.shape or ())) + len(TEN)
+        size = int(np.prod(self._task.observation_space.shape or ())) + len(self._tasks)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float64)
         self.action_space = self._task.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start the episode of a seed, which also selects the task."""
+        """Start the episode of a seed, which also selects the task, in a new simulator: state survives its reset."""
         super().reset(seed=seed)
-        index = int(self.np_random.integers(len(TEN)))
-        if index != self._index:
-            self._task.close()
-            self._task, self._index = make_task(TEN[index], self.render_mode), index
+        self._index = int(self.np_random.integers(len(self._tasks)))
+        self._task.close()
+        self._task = make_task(self._tasks[self._index], self.render_mode)
         observation, info = self._task.reset(seed=int(self.np_random.integers(2**31)), options=options)
         return self._with_index(observation), info
 
@@ -79,7 +84,7 @@ class AnyOfTen(gymnasium.Env[Any, Any]):
         self._task.close()
 
     def _with_index(self, observation: Any) -> Any:  # noqa: ANN401 - as gymnasium's
-        which = np.zeros(len(TEN))
+        which = np.zeros(len(self._tasks))
         which[self._index] = 1.0
         return np.concatenate([observation, which])
 
@@ -88,9 +93,11 @@ def _register_all() -> None:
     for task in ALL_V3_ENVIRONMENTS:
         name = f"{__name__}:{make_task.__name__}"
         register(f"Meta-World/{task}", name, max_episode_steps=MAX_STEPS, kwargs={"task": task})
-    ten = registry["Meta-World/MT10"]
-    ten.entry_point = f"{__name__}:{AnyOfTen.__name__}"
-    ten.max_episode_steps = MAX_STEPS
+    for benchmark in BENCHMARKS:
+        spec = registry[f"Meta-World/{benchmark}"]
+        spec.entry_point = f"{__name__}:{AnyTask.__name__}"
+        spec.max_episode_steps = MAX_STEPS
+        spec.kwargs = {"benchmark": benchmark}
 
 
 _register_all()

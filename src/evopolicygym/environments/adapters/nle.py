@@ -11,8 +11,7 @@ import nle  # noqa: F401 - registers the ids
 from gymnasium.envs.registration import WrapperSpec, load_env_creator, registry
 from nle import nethack
 
-SIMULATOR = "nle."
-"""Prefix of the ids' entry points."""
+SEEDS = 2**31
 MAX_STEPS = 10**9
 """The game's own limit, at which it terminates; here the limit of the task truncates."""
 
@@ -21,11 +20,11 @@ class SeededGame(gymnasium.Wrapper[Any, Any, Any, Any]):
     """A game that the seed of a reset decides, and nothing else: neither the day nor the games before it."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start the game of a seed, or any game without one."""
-        if seed is not None:
-            game: Any = self.unwrapped
-            gymnasium.Env.reset(game, seed=seed)  # the generator that gymnasium promises; the game has its own
-            game.seed(core=seed, disp=seed, reseed=False)
+        """Start the game of a seed, or the next one without a seed."""
+        game: Any = self.unwrapped
+        gymnasium.Env.reset(game, seed=seed)  # the generator that gymnasium promises; the game has its own
+        drawn = int(game.np_random.integers(SEEDS)) if seed is None else seed
+        game.seed(core=drawn, disp=drawn, reseed=False)
         return self.env.reset(options=options or None)  # empty ones are taken for a list of items
 
 
@@ -38,13 +37,14 @@ def make_game(game: str, actions: str = "", **arguments: Any) -> gymnasium.Env[A
     return made
 
 
-def _wrap_games() -> None:
-    wrapper = WrapperSpec(SeededGame.__name__, f"{__name__}:{SeededGame.__name__}", {})
+def seed_games(simulator: str, wrapper: type[SeededGame] = SeededGame) -> None:
+    """Wrap the games of all ids whose entry points begin with ``simulator``."""
+    spec_of_wrapper = WrapperSpec(wrapper.__name__, f"{wrapper.__module__}:{wrapper.__name__}", {})
     for spec in registry.values():
-        if str(spec.entry_point).startswith(SIMULATOR):
+        if str(spec.entry_point).startswith(simulator):
             spec.kwargs = {**spec.kwargs, "game": spec.entry_point}
             spec.entry_point = f"{__name__}:{make_game.__name__}"
-            spec.additional_wrappers = (wrapper,)
+            spec.additional_wrappers = (spec_of_wrapper,)
 
 
-_wrap_games()
+seed_games("nle.")

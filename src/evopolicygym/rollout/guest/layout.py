@@ -97,7 +97,7 @@ def bind(schema: Schema, buffer: bytearray, offset: int = 0, *, wide: bool) -> B
         case _:
             shape, dtype = _shape(schema), _dtype(schema, wide=wide)
             view = np.frombuffer(buffer, dtype, prod(shape), offset).reshape(shape)
-            return _bind_array(view, "fiu" if schema["type"] == "Box" else "iu", wide=wide)
+            return _bind_array(view, f"fiu{dtype.kind}" if schema["type"] == "Box" else "iu", wide=wide)
 
 
 def rows(schema: Schema, count: int) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]":
