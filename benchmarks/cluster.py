@@ -36,9 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
-    print(
-        "| | a short run, s | on the cluster, s | an episode, ms | on the cluster, ms |\n|---|---|---|---|---|"
-    )
+    print("| | a short run, s | on the cluster, s | an episode, ms | on the cluster, ms |\n|---|---|---|---|---|")
     for task in TASKS:
         sides = {executor: ([], []) for executor in ("local", "ray")}
         for _ in range(repeats):
