@@ -81,7 +81,7 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _build_changes(self) -> None:
         """Build the changes of observations and actions from the simulator's spaces, which a reset may replace."""
         world, label = self._world, _label(self._spec, self._world)
-        observation_space, done = self.env.observation_space, self.env.action_space
+        observation_space, action_space = self.env.observation_space, self.env.action_space
         changes: list[Change] = []
         if world.drop:
             keep, observation_space = _drop_entries(observation_space, world, label)
@@ -95,9 +95,9 @@ class WorldSimulator(gymnasium.Wrapper[Any, Any, Any, Any]):
         if world.delay.action:
             changes.append(_delay(world.delay.action, self._idle_action()))
         if world.noise.action:
-            changes.append(_add_action_noise(done, world.noise.action, self._random, label))
+            changes.append(_add_action_noise(action_space, world.noise.action, self._random, label))
         self._act = _chain(changes)
-        self.observation_space, self.action_space = observation_space, done
+        self.observation_space, self.action_space = observation_space, action_space
 
     def _idle_action(self) -> Any:  # noqa: ANN401 - an action of any space
         space = from_gymnasium(self.env.action_space)
