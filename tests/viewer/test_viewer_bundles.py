@@ -105,7 +105,7 @@ def test_an_experiment_of_two_entries(tmp_path: Path) -> None:
     run = viewed_run(place, replace(look_at_run(place.root), experiment_name="tuning"))
 
     def like(name: str, **changes: Any) -> ViewedRun:
-        return replace(run, place=replace(place, id=name), row=replace(run.row, **changes))
+        return replace(run, directory=replace(place, id=name), row=replace(run.row, **changes))
 
     better = like("b", held_out_returns=(7.0, 8.0, 9.0), seed=1)
     runs = [run, better, like("c", agent="z", effort="high"), like("d", experiment_id="another")]
