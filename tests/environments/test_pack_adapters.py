@@ -51,13 +51,18 @@ def adapted(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_the_seed_of_a_reset_seeds_the_game(adapted: str) -> None:
-    """A game of NetHack is seeded before it is reset, and does not take new seeds while it is played."""
-    environment = gymnasium.make(adapted)
-    environment.reset(seed=7)
-    environment.reset()
-    game: Any = environment.unwrapped
+    """A game of NetHack is seeded before it is reset, and a reset without a seed follows from the last one with one."""
 
-    assert game.calls == [(7, 7, False), None, None]
+    def calls() -> list[Any]:
+        environment = gymnasium.make(adapted)
+        environment.reset(seed=7)
+        environment.reset()
+        game: Any = environment.unwrapped
+        return list(game.calls)
+
+    first, reset, (core, display, reseed), again = calls()
+    assert (first, reset, again, core == display, core != 7, reseed) == ((7, 7, False), None, None, True, True, False)
+    assert calls()[2] == (core, display, reseed)
 
 
 def test_a_pack_names_a_set_of_actions(adapted: str) -> None:
