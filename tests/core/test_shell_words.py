@@ -81,7 +81,7 @@ def test_the_viewers_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     for name in ("-x\n; touch planted", "--trust"):
         recorded(tmp_path / name / "run", known_run()[:3])
-        (place,) = RunIndex([Path(name)]).places().values()
+        (place,) = RunIndex([Path(name)]).directories().values()
         command = place.activity()["resume"]
 
         assert command.isprintable()

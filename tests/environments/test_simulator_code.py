@@ -156,10 +156,10 @@ def test_code_that_changes_while_it_is_played(beside: Path, tmp_path: Path) -> N
     with LocalExecutor(ExecutorConfig(spec, Limits(), "auto", tmp_path / "workers", log, 1)) as executor:
         assert executor.info.simulator_code.keys() == {"own_walk", "own_rewards"}
         (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
-        executor._replace(executor._seats[0])
+        executor._replace(executor._slots[0])
 
         with pytest.raises(EnvironmentFault, match="own_rewards"):
-            executor._ready(executor._seats[0])
+            executor._ready(executor._slots[0])
 
 
 def test_tables_pool_no_runs_of_other_code(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def test_each_worker_has_a_working_directory_of_its_own(tmp_path: Path) -> None:
     with local_executor("none", spec("Plain"), tmp_path, workers=2) as ground:
         executor = ground.executor
         assert isinstance(executor, local.LocalExecutor)
-        for seat in executor._seats:
+        for seat in executor._slots:
             executor._ready(seat)
-        places = {Path(f"/proc/{seat.process.pid}/cwd").readlink() for seat in executor._seats}
+        places = {Path(f"/proc/{seat.process.pid}/cwd").readlink() for seat in executor._slots}
 
     assert len(places) == 2

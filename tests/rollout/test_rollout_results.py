@@ -94,7 +94,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         ground.play(
             policy("import threading; threading.Thread(target=time.sleep, args=(600,)).start(); return [0, 0]"), 0
         )
-        workers = [seat.process.pid for seat in ground.executor._seats]  # type: ignore[attr-defined] # looks inside
+        workers = [seat.process.pid for seat in ground.executor._slots]  # type: ignore[attr-defined] # looks inside
         handles = [os.pidfd_open(number) for worker in workers for number in (worker, *_descendants(worker))]
     gone = [bool(select.select([handle], [], [], PATIENCE_S)[0]) for handle in handles]
 
@@ -111,7 +111,7 @@ def test_programs_side_by_side_crowd_no_core(tmp_path: Path) -> None:
         one.play(policy(), 0)
         other.play(policy(), 0)
         first, second = (
-            os.sched_getaffinity(ground.executor._seats[0].process.pid)  # type: ignore[attr-defined] # looks inside
+            os.sched_getaffinity(ground.executor._slots[0].process.pid)  # type: ignore[attr-defined] # looks inside
             for ground in (one, other)
         )
 
@@ -158,11 +158,11 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     """A worker that dies while idle costs one attempt, no more."""
     with local_executor("process", spec("Plain"), tmp_path) as ground:
         ground.play(policy(), 0)
-        worker = ground.executor._seats[0].process  # type: ignore[attr-defined] # looks inside
+        worker = ground.executor._slots[0].process  # type: ignore[attr-defined] # looks inside
         worker.kill()
         worker.wait()
         loaded = ground.load(policy())
-        worker = ground.executor._seats[0].process  # type: ignore[attr-defined] # as above
+        worker = ground.executor._slots[0].process  # type: ignore[attr-defined] # as above
         worker.kill()
         worker.wait()
         played = ground.play_one(policy())
@@ -214,4 +214,4 @@ def test_a_closed_executor_starts_nobody(tmp_path: Path) -> None:
             list(executor.play(ground.checkpoint(sleepy), ground.context, ground.jobs(0), repeated))
         closing.join()
 
-        assert [seat.process.poll() is None for seat in executor._seats] == [False]
+        assert [seat.process.poll() is None for seat in executor._slots] == [False]

@@ -177,7 +177,7 @@ def test_layers_go_with_their_worker(tmp_path: Path) -> None:
     """The layers of a worker's overlays are removed when it is closed, or when its executor sees that it was killed."""
     with one_worker("bubblewrap", spec("Plain"), tmp_path) as yard:
         yard.play_one(policy())
-        [seat] = yard.executor._seats  # type: ignore[attr-defined]
+        [seat] = yard.executor._slots  # type: ignore[attr-defined]
         layers = layers_of(seat.process.pid)
         assert [path.is_dir() for path in layers] == [True]
         os.kill(seat.process.pid, signal.SIGKILL)

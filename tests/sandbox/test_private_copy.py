@@ -55,7 +55,7 @@ def test_policies_see_a_copy_in_memory(tmp_path: Path) -> None:
     """
     with local_executor("bubblewrap", spec("Plain"), tmp_path, workers=2) as yard:
         played = [json.loads(one.read()) for one in yard.play(policy(init=LOOK), *range(4))]
-        seats = yard.executor._seats  # type: ignore[attr-defined]
+        seats = yard.executor._slots  # type: ignore[attr-defined]
         views = [
             mounts
             for seat in seats
