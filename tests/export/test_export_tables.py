@@ -252,7 +252,7 @@ def test_what_came_before_an_edit(tmp_path: Path) -> None:
     (paths.published_feedback(0) / "summary.json").write_text('{"mean_return": 2.0}')
     run = evopolicygym.load_run(tmp_path / "run")
     first, second = run.edits
-    (place,) = RunIndex([tmp_path / "run"]).places().values()
+    (place,) = RunIndex([tmp_path / "run"]).directories().values()
     page = documents(tmp_path / "run")(f"run/{place.id}")
     steps = [*run.submissions[0].messages, *run.submissions[1].messages]
 

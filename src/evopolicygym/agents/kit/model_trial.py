@@ -140,8 +140,13 @@ def _timed(client: "ModelClient", config: AgentConfig) -> "_TimedConversation":
         prompt = "".join((kit / "neutral_harness" / name).read_text(encoding="utf-8") for name in texts)
     else:
         prompt = (kit / "rewrite_prompts" / "search.md").read_text(encoding="utf-8")
-        for tag, text in (("<task>", TASK), ("<imports>", "numpy"), ("<form>", policy_form(SPACES)), ("<tries>", "")):
-            prompt = prompt.replace(tag, text)
+        for placeholder, text in (
+            ("<task>", TASK),
+            ("<imports>", "numpy"),
+            ("<form>", policy_form(SPACES)),
+            ("<tries>", ""),
+        ):
+            prompt = prompt.replace(placeholder, text)
     conversation.say(f"Trial {secrets.token_hex(4)}.\n\n{prompt}")
     return conversation
 
