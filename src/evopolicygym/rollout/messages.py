@@ -144,8 +144,8 @@ def fault_of(error: BaseException) -> Fault:
         case _ if shortage := shortage_error(error):
             return Fault(str(shortage), Blame.SANDBOX)
         case OSError() if storage_number(error):
-            place = Path(error.filename or Path.cwd())
-            return Fault(f"Something could not be written. {describe_storage(error, place.absolute())}.", Blame.STORAGE)
+            path = Path(error.filename or Path.cwd())
+            return Fault(f"Something could not be written. {describe_storage(error, path.absolute())}.", Blame.STORAGE)
         case _:
             return Fault(f"{type(error).__name__}: {error}")
 

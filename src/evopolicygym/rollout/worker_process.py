@@ -88,16 +88,16 @@ def simulator_sandbox(pack: str, isolation: str, scratch: Path) -> SimulatorWall
 
 
 def start_worker(
-    pack: str, descriptor: int, walls: SimulatorWalls | None, variables: Mapping[str, str], log: IO[bytes]
+    pack: str, descriptor: int, sandbox: SimulatorWalls | None, variables: Mapping[str, str], log: IO[bytes]
 ) -> WorkerProcess:
     """Start a worker that serves ``descriptor`` and prints to ``log``; raise ``UsageError`` if its pack is missing."""
     line = command(pack, WORKER_MODULE, str(descriptor))
-    if not (walls and walls.words):
+    if not (sandbox and sandbox.words):
         return _spawn(line, [descriptor], variables, log)
     ours, theirs = os.pipe()
     with os.fdopen(ours, "rb") as answer:
         try:
-            program, *words = walls.words
+            program, *words = sandbox.words
             supervisor = _spawn(
                 [program, "--info-fd", str(theirs), *words, *line], [descriptor, theirs], variables, log
             )

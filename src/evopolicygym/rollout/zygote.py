@@ -66,8 +66,8 @@ def create_worker_dir(
     """Create a worker's directory: the guest's code, links to packages and an empty directory for the checkpoint."""
     worker_dir = WorkerDirectory(root, library, limits, in_memory)
     guest = worker_dir.runtime / "guest"
-    for place in (guest, worker_dir.packages, worker_dir.policy):
-        place.mkdir(parents=True)
+    for directory in (guest, worker_dir.packages, worker_dir.policy):
+        directory.mkdir(parents=True)
     for source in files("evopolicygym.rollout.guest").iterdir():
         if source.name.endswith(".py"):
             (guest / source.name).write_bytes(source.read_bytes())

@@ -57,7 +57,7 @@ def replay_agent(
         compared = list(watch(agent.compare_answers(lines, opened.model_details), total))
     except (UsageError, AgentError) as error:
         return False, str(error)
-    different = [place for place, answer in enumerate(compared) if not answer.is_same]
+    different = [index for index, answer in enumerate(compared) if not answer.is_same]
     if not different:
         digest = sha256(json.dumps([answer.again for answer in compared]).encode()).hexdigest()
         return True, f"{counted(len(compared), 'answer')} the same, byte for byte; SHA-256 of all {digest[:12]}…"
@@ -102,9 +102,9 @@ def _lines(record: RunRecord) -> Iterator[Mapping[str, Any]]:
 def _difference(answer: ComparedAnswer, number: int, total: int) -> str:
     pairs = zip(answer.recorded, answer.again, strict=False)
     shorter = min(len(answer.recorded), len(answer.again))
-    place = next((place for place, (then, now) in enumerate(pairs) if then != now), shorter)
-    then, now = (text[place : place + SHOWN] for text in (answer.recorded, answer.again))
-    return f"answer {number} of {total} differs from character {place + 1} on: recorded {then!r}, now {now!r}"
+    position = next((position for position, (then, now) in enumerate(pairs) if then != now), shorter)
+    then, now = (text[position : position + SHOWN] for text in (answer.recorded, answer.again))
+    return f"answer {number} of {total} differs from character {position + 1} on: recorded {then!r}, now {now!r}"
 
 
 def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -106,11 +106,11 @@ class AnchorPlayer(AbstractContextManager["AnchorPlayer"]):
         self._played += 1
         directory = Path(self._scratch.name) / f"policy-{self._played}"
         jobs = build_jobs(EpisodeJobBuilder(derive(PUBLIC_KEY, self.spec.name), key, run_seed=0), split, cases)
-        start, found = perf_counter(), list[Episode]()
+        start, episodes = perf_counter(), list[Episode]()
         for episode in play_policy(self._executor, self.spec, directory, policy, jobs):
-            found.append(episode)
-            observe(len(found))
-        return PlayedAnchor(tuple(found), perf_counter() - start)
+            episodes.append(episode)
+            observe(len(episodes))
+        return PlayedAnchor(tuple(episodes), perf_counter() - start)
 
 
 def play_policy(
@@ -149,17 +149,17 @@ def measure_world_anchors(
     policies = {AnchorKind.RANDOM: starter_policy(), AnchorKind.IDLE: repeating_policy(spec.idle_action)}
     if spec.name in reference_policies.names():
         policies[AnchorKind.REFERENCE] = reference_policies.files_of(spec.name)
-    found: dict[AnchorKind, Anchor] = {}
+    anchors: dict[AnchorKind, Anchor] = {}
     with TemporaryDirectory(prefix="evopolicygym-anchors-") as directory_path:
         for kind, policy in policies.items():
             with suppress(UsageError):
                 episodes = tuple(play_policy(executor, spec, Path(directory_path, kind.value), policy, jobs))
-                found[kind] = _anchor(PlayedAnchor(episodes, 0.0), 1).anchor
+                anchors[kind] = _anchor(PlayedAnchor(episodes, 0.0), 1).anchor
     return replace(
         spec,
-        random_anchor=found.get(AnchorKind.RANDOM),
-        idle_anchor=found.get(AnchorKind.IDLE),
-        reference_anchor=found.get(AnchorKind.REFERENCE),
+        random_anchor=anchors.get(AnchorKind.RANDOM),
+        idle_anchor=anchors.get(AnchorKind.IDLE),
+        reference_anchor=anchors.get(AnchorKind.REFERENCE),
     )
 
 
@@ -185,18 +185,18 @@ def find_early_ending(player: AnchorPlayer, observe: Callable[[str], object]) ->
     Its mean return must exceed those of random play and the idle action on the same cases. ``observe`` is called with a
     description of each trial.
     """
-    idle, found = player.spec.idle_action, []
+    idle, candidates = player.spec.idle_action, []
     for action in islice(candidate_actions(player.action_space, idle), MAX_ACTIONS):
         observe(f"repeating {action}")
         if _ends_early(_play_validation(player, repeating_policy(action), TRIAL_CASES)):
-            found.append(action)
-    if not found:
+            candidates.append(action)
+    if not candidates:
         return None
     known = max(
         _mean_return(_play_validation(player, policy, COMPARISON_CASES))
         for policy in (starter_policy(), repeating_policy(idle))
     )
-    played = [(action, _play_validation(player, repeating_policy(action), COMPARISON_CASES)) for action in found]
+    played = [(action, _play_validation(player, repeating_policy(action), COMPARISON_CASES)) for action in candidates]
     means = [(_mean_return(episodes), action) for action, episodes in played if _ends_early(episodes)]
     best, action = max(means, key=lambda item: item[0], default=(known, None))
     return action if best > known else None
@@ -284,26 +284,26 @@ def measure_anchors(
         raise UsageError(f"Invalid number of cases: expected {MIN_CASES} to {CASES}, got {cases}.")
     wanted = _resolve_kinds(spec, kinds)
     reference = reference_policies.files_of(spec.name) if AnchorKind.REFERENCE in wanted else {}
-    found: dict[AnchorKind, MeasuredAnchor] = {}
+    anchors: dict[AnchorKind, MeasuredAnchor] = {}
     description = ""
     with AnchorPlayer(spec, workers) as player:
 
         def play(kind: AnchorKind, policy: Mapping[str, bytes]) -> None:
             played = player.play(policy, Split.HELD_OUT, cases, lambda done: observe(kind.value, done))
-            found[kind] = _anchor(played, player.playing)
+            anchors[kind] = _anchor(played, player.playing)
 
         if AnchorKind.RANDOM in wanted:
             play(AnchorKind.RANDOM, starter_policy())
         if AnchorKind.IDLE in wanted:
             play(AnchorKind.IDLE, repeating_policy(spec.idle_action))
-        if AnchorKind.DEGENERATE in wanted and max(measured.anchor.mean for measured in found.values()) < 0:
+        if AnchorKind.DEGENERATE in wanted and max(measured.anchor.mean for measured in anchors.values()) < 0:
             action = find_early_ending(player, lambda what: observe(what, 0))
             if action is not None:
                 description = f"repeats the action {action}"
                 play(AnchorKind.DEGENERATE, repeating_policy(action))
         if reference:
             play(AnchorKind.REFERENCE, reference)
-    return MeasuredAnchors(spec, found, description)
+    return MeasuredAnchors(spec, anchors, description)
 
 
 def measure_repeated(spec: EnvironmentSpec, action: Any, cases: int = CASES) -> Anchor:  # noqa: ANN401 - as JSON has it

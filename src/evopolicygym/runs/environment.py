@@ -47,8 +47,8 @@ def resolve_environment(
                 f"spec {name!r}, which names its own modules and arguments."
             )
         return catalog.load(name, text), text
-    if found := pack_catalog.find(name):
-        return pack_environment(*found, tuple(imports), given), TaskText.TERSE
+    if match := pack_catalog.find(name):
+        return pack_environment(*match, tuple(imports), given), TaskText.TERSE
     if not imports and ":" not in name and (why := _why_unavailable(name)):
         raise UsageError(why)
     if not (ID.fullmatch(name) or imports) or name.endswith(".py"):
@@ -80,8 +80,8 @@ def resolve_world(name: str, world: str | Mapping[str, Any]) -> World | None:
     known: Mapping[str, World] = {}
     if name.endswith(".toml") or name in catalog.names():
         known = catalog.worlds_of(name)
-    elif found := pack_catalog.find(name):
-        known = found[1].worlds
+    elif match := pack_catalog.find(name):
+        known = match[1].worlds
     if world not in known:
         raise UnknownName(f"world of {name}", world, [STANDARD, *known])
     return known[world]

@@ -83,10 +83,10 @@ def films(
         )
     cases, directory_path = _cases(state, submission, options), options.directory or paths.films
     checkpoint = submission.charged.checkpoint
-    places = {case: directory_path / film_name(options.split, submission.index, checkpoint, case) for case in cases}
-    existing = {} if options.force else _existing_films(state, options.split, submission, places, directory_path)
+    targets = {case: directory_path / film_name(options.split, submission.index, checkpoint, case) for case in cases}
+    existing = {} if options.force else _existing_films(state, options.split, submission, targets, directory_path)
     missing = [case for case in cases if case not in existing]
-    yield from (MadeFilm(places[case], film, was_there=True) for case, film in existing.items())
+    yield from (MadeFilm(targets[case], film, was_there=True) for case, film in existing.items())
     if not missing:
         return
     check_simulator(root, state.opened, trusted=replay_options.trusted)
@@ -107,8 +107,8 @@ def films(
             seed = builder.cases.seed(options.split, index)
             scene = _Scene(state, options, submission, case, seed, builder.world_seed)
             actions = Path(scratch, episode_name(case)) if case in replayed else files
-            film = scene.film(places[case], actions, variables, replayed.get(case), on_progress)
-            yield MadeFilm(places[case], film, was_there=False, isolation=isolation if case in replayed else "")
+            film = scene.film(targets[case], actions, variables, replayed.get(case), on_progress)
+            yield MadeFilm(targets[case], film, was_there=False, isolation=isolation if case in replayed else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,8 @@ class _Scene:
                 variables,
                 lambda done: on_progress(name, done, steps),
             )
-            seen = (shot.trajectory_sha256, shot.episode_return)
-            true = expected is not None and seen == (expected.trajectory_sha256, expected.episode_return)
+            actual = (shot.trajectory_sha256, shot.episode_return)
+            true = expected is not None and actual == (expected.trajectory_sha256, expected.episode_return)
             return Film(
                 split=options.split,
                 submit_index=self.submission.index,
@@ -172,10 +172,10 @@ class _Scene:
 
 
 def _existing_films(
-    state: RunState, split: Split, submission: SubmissionState, places: Mapping[int, Path], directory_path: Path
+    state: RunState, split: Split, submission: SubmissionState, targets: Mapping[int, Path], directory_path: Path
 ) -> dict[int, Film]:
     """Return existing films that match the recorded episodes."""
-    films = {case: film for case, place in places.items() if (film := read_film(place, directory_path))}
+    films = {case: film for case, path in targets.items() if (film := read_film(path, directory_path))}
     return {
         case: film for case, film in films.items() if film.recorded == _recorded_episode(state, split, submission, case)
     }

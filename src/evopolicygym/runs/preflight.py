@@ -210,12 +210,12 @@ def try_packages(task: Task, executor: Executor) -> None:
     schemas = info.observation_schema, info.action_schema
     context = PolicyContext(task.environment.name, 0, 1, 0, task.environment.max_steps, *schemas)
     for name in task.policy_packages:
-        with tempfile.TemporaryDirectory(prefix="evopolicygym-packages-") as place:
-            system = Path(place, "system")
+        with tempfile.TemporaryDirectory(prefix="evopolicygym-packages-") as scratch:
+            system = Path(scratch, "system")
             system.mkdir()
             (system / "policy.py").write_text(TRIAL_POLICY.format(modules=modules_of(name)), encoding="utf-8")
-            checkpoint = capture(system, Path(place, "checkpoints"), task.limits)
-            error = executor.load(Path(place, "checkpoints", checkpoint), context)
+            checkpoint = capture(system, Path(scratch, "checkpoints"), task.limits)
+            error = executor.load(Path(scratch, "checkpoints", checkpoint), context)
         if error:
             raise UsageError(
                 f"Invalid policy package {name!r}: it can't be imported in the policies' sandbox (isolation "
@@ -229,9 +229,9 @@ def refuse_changed_packages(opened: RunOpened) -> None:
     for name in opened.task.policy_packages:
         recorded, here = opened.versions.get(name, "?"), installed_version(name)
         if here != recorded:
-            found = f"here is {here}" if here else "it is not installed here"
+            reason = f"here is {here}" if here else "it is not installed here"
             raise RecordError(
-                f"The run's policies may import {name} {recorded}, and {found}: what they play would not be the same. "
+                f"The run's policies may import {name} {recorded}, and {reason}: what they play would not be the same. "
                 f"Install {name}=={recorded} to go on or to play it again."
             )
 
@@ -285,9 +285,9 @@ def program_sha256(command: Sequence[str]) -> str:
             or sum(path.stat().st_size for _, path in files) > MAX_PROGRAM_BYTES
         ):
             return ""
-        for place, path in files:
+        for relative_path, path in files:
             content = path.read_bytes()
-            digest.update(f"{place}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+            digest.update(f"{relative_path}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
     except OSError:
         return ""
     return digest.hexdigest()
@@ -355,8 +355,8 @@ def look_up_price(model: str, url: str) -> PriceSnapshot | None:
     except ModuleNotFoundError:
         return None
     try:
-        _, found = get_snapshot().find_provider_model(model, None, None, url)
-        return _price_snapshot(model, found.get_prices(datetime.fromisoformat(now())))
+        _, model_info = get_snapshot().find_provider_model(model, None, None, url)
+        return _price_snapshot(model, model_info.get_prices(datetime.fromisoformat(now())))
     except (LookupError, ValueError, TypeError, AttributeError):
         return None
 
@@ -423,7 +423,7 @@ def import_for_record(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     spec, directory = opened.task.environment, Path.cwd()
     if not spec.registering_modules or is_known_environment(spec):
         return
-    if any((place / JOURNAL).exists() for place in (directory, *directory.parents)):
+    if any((path / JOURNAL).exists() for path in (directory, *directory.parents)):
         return
     named = {name.partition(".")[0] for name in spec.registering_modules} - {"evopolicygym"}  # which makes pickled ones
     if (trusted or rollback_guard.is_own_run(root)) and _known_modules().isdisjoint(named):
@@ -451,8 +451,8 @@ def is_known_environment(spec: EnvironmentSpec) -> bool:
     """Return whether a spec runs the same code with the same arguments as the known environment of its name."""
     if spec.name in catalog.names():
         return _simulator_arguments(spec) == _simulator_arguments(catalog.load(spec.name))
-    found = pack_catalog.find_listed(spec.name)
-    return found is not None and _simulator_arguments(spec) == _simulator_arguments(pack_spec(*found))
+    match = pack_catalog.find_listed(spec.name)
+    return match is not None and _simulator_arguments(spec) == _simulator_arguments(pack_spec(*match))
 
 
 def _simulator_arguments(spec: EnvironmentSpec) -> tuple[Any, ...]:

@@ -39,8 +39,8 @@ def model_details(agent: Agent) -> Mapping[str, str]:
 def machine_findings() -> Mapping[str, str]:
     """Return the kernel, the machine and bubblewrap, by the names that the record has them by."""
     system = os.uname()
-    found = {"kernel": f"{system.sysname} {system.release}", "machine": system.machine, "bubblewrap": bwrap_version()}
-    return {name: text for name, text in found.items() if text}
+    facts = {"kernel": f"{system.sysname} {system.release}", "machine": system.machine, "bubblewrap": bwrap_version()}
+    return {name: text for name, text in facts.items() if text}
 
 
 def _commit(directory: Path) -> str:

@@ -149,10 +149,10 @@ def intact_checkpoint(record: RunRecord, checkpoint: str) -> Path:
     """Return a checkpoint's path; raise ``RecordError`` if its content doesn't match its name."""
     scratch_path = record.paths.checkpoint(checkpoint)
     try:
-        found = name_of(scratch_path, record.paths.root)
+        actual = name_of(scratch_path, record.paths.root)
     except FileNotFoundError as error:
         raise RecordError(f"{scratch_path} can't be played: it is not in the record.") from error
-    if found != checkpoint:
+    if actual != checkpoint:
         raise RecordError(f"{scratch_path} can't be played: its content doesn't match its name.")
     return scratch_path
 
@@ -243,15 +243,15 @@ def select_again(state: RunState, played: Sequence[ReplayedCase]) -> int | None:
 
 def verdict_of(state: RunState, played: Sequence[ReplayedCase]) -> tuple[ReplayVerdict, str]:
     """Return the verdict of a replay of both hidden splits, and the reason."""
-    found = {
+    verdicts = {
         split: compare_replay([case for case in played if case.split is split])
         for split in (Split.VALIDATION, Split.HELD_OUT)
     }
-    detail = "; ".join(f"{split.value}: {why}" for split, (_, why) in found.items())
+    detail = "; ".join(f"{split.value}: {why}" for split, (_, why) in verdicts.items())
     again, then = select_again(state, played), state.selected.submit_index if state.selected else None
     if again != then:
         return ReplayVerdict.DIFFERENT, f"validation selects submission {again}, the record has {then}; {detail}"
-    return max((verdict for verdict, _ in found.values()), key=list(ReplayVerdict).index), detail
+    return max((verdict for verdict, _ in verdicts.values()), key=list(ReplayVerdict).index), detail
 
 
 def compare_replay(played: Sequence[ReplayedCase]) -> tuple[ReplayVerdict, str]:

@@ -122,8 +122,8 @@ def play(
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
             raise UsageError("Missing split_directory: a split of source 'directory' needs one.")
-        found = read_directory(config.split_directory, environment.name, environment.id)
-        experiment.keep_cases(owner, found, config.split_directory, config.task)
+        case_set = read_directory(config.split_directory, environment.name, environment.id)
+        experiment.keep_cases(owner, case_set, config.split_directory, config.task)
     with ExitStack() as stack:
         stack.enter_context(_opening(runs))
         stack.callback(_remove_unopened, root)
@@ -204,8 +204,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
                 agent.refuse(state.opened.task.environment.name)
             program = check_program(root, state, agent, allowed=allow_changed_program)
         config = config_for_resume(state.opened, workers, executor_name, executor_address)
-        place, secret = writer.paths, owner.key(state.opened.split)
-        executor = stack.enter_context(open_executor(config, place.workers, place.simulator_log, secret))
+        paths, secret = writer.paths, owner.key(state.opened.split)
+        executor = stack.enter_context(open_executor(config, paths.workers, paths.simulator_log, secret))
         check_fingerprint(state.opened, _executor_info_for_resume(executor, root, state))
         job_builder(state, owner)
         writer.record(RunResumed(now(), program))
@@ -308,18 +308,18 @@ def _run_agent(rollouts: Rollouts, agent: Agent, directory: Path | None) -> None
     writer.write_document()
     with ExitStack() as stack:
         stack.enter_context(feedback_read_only(paths))
-        place: AgentWorkspace | SampleWorkspaces
+        agent_workspace: AgentWorkspace | SampleWorkspaces
         neutral = directory is None and _is_neutral(writer.state.opened, agent)
         if writer.state.opened.task.memory is Memory.NONE:
-            place = SampleWorkspaces(paths, neutral_place(writer.state.opened) if neutral else None)
+            agent_workspace = SampleWorkspaces(paths, neutral_place(writer.state.opened) if neutral else None)
         elif neutral:
-            place = stack.enter_context(open_neutral_workspace(paths, writer.state.opened, latest))
+            agent_workspace = stack.enter_context(open_neutral_workspace(paths, writer.state.opened, latest))
         else:
-            place = stack.enter_context(open_workspace(paths, directory, latest))
-        capture = partial(place.capture, limits)
-        session = stack.enter_context(JudgeSession(rollouts, capture, place.deliver, rules_of(agent)))
+            agent_workspace = stack.enter_context(open_workspace(paths, directory, latest))
+        capture = partial(agent_workspace.capture, limits)
+        session = stack.enter_context(JudgeSession(rollouts, capture, agent_workspace.deliver, rules_of(agent)))
         server = stack.enter_context(JudgeServer(session))
-        run_agent_loop(session, server, agent, place.open)
+        run_agent_loop(session, server, agent, agent_workspace.open)
         session.raise_fault()
         session.close()
 

@@ -91,8 +91,8 @@ def _insert_section(paths: RunPaths, name: str, heading: str, **values: object) 
     """Put one of our texts into an agent's rules, before a heading."""
     rules = paths.workspace / RULES
     text = (files("evopolicygym.runs") / name).read_text(encoding="utf-8").format(**values)
-    before, found, after = rules.read_text(encoding="utf-8").partition(heading)
-    rules.write_text(f"{before}\n{text}{found}{after}", encoding="utf-8")
+    before, separator, after = rules.read_text(encoding="utf-8").partition(heading)
+    rules.write_text(f"{before}\n{text}{separator}{after}", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +146,17 @@ def open_workspace(paths: RunPaths, directory: Path | None = None, latest: str =
     """
     if directory and _is_new(directory):
         _create_served_workspace(paths, directory, latest)
-    place = directory or workspace_directory(paths)
+    path = directory or workspace_directory(paths)
     try:
-        descriptor = os.open(place, DIRECTORY)
+        descriptor = os.open(path, DIRECTORY)
     except OSError as error:
-        raise UsageError(f"The run's workspace {place} can't be opened: {error.strerror}. {NAME_IT}") from error
+        raise UsageError(f"The run's workspace {path} can't be opened: {error.strerror}. {NAME_IT}") from error
     try:
-        if missing := [name for name in (SYSTEM, FEEDBACK) if not (place / name).is_dir()]:
-            raise UsageError(f"{place} is not the workspace of a run: it holds no {missing[0]}/. {NAME_IT}")
+        if missing := [name for name in (SYSTEM, FEEDBACK) if not (path / name).is_dir()]:
+            raise UsageError(f"{path} is not the workspace of a run: it holds no {missing[0]}/. {NAME_IT}")
         if directory:
-            paths.served_workspace.write_text(f"{place}\n", encoding="utf-8")
-        yield AgentWorkspace(paths, place, descriptor)
+            paths.served_workspace.write_text(f"{path}\n", encoding="utf-8")
+        yield AgentWorkspace(paths, path, descriptor)
     finally:
         os.close(descriptor)
 
@@ -173,15 +173,15 @@ def neutral_place(opened: RunOpened) -> Path:
 @contextmanager
 def open_neutral_workspace(paths: RunPaths, opened: RunOpened, latest: str) -> Iterator[AgentWorkspace]:
     """Hold a run's workspace in its neutral place; the place must be given up by ``leave_neutral_place``."""
-    place = neutral_place(opened)
-    _make_neutral_place(place)
-    with open_workspace(paths, place / paths.workspace.name, latest) as workspace:
+    directory = neutral_place(opened)
+    _make_neutral_place(directory)
+    with open_workspace(paths, directory / paths.workspace.name, latest) as workspace:
         yield workspace
 
 
-def _make_neutral_place(place: Path) -> None:
+def _make_neutral_place(directory: Path) -> None:
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise not_kept("The workspace of a task without names", error) from error
 
@@ -191,25 +191,25 @@ def leave_neutral_place(paths: RunPaths, opened: RunOpened) -> None:
 
     The agent's processes have ended. Files that can't be copied, such as sockets, are lost.
     """
-    place = neutral_place(opened)
-    if not place.is_dir():
+    directory = neutral_place(opened)
+    if not directory.is_dir():
         return
     with open_directory(paths.workspace) as own:
         for name in (SYSTEM, NOTES):
-            if (place / paths.workspace.name / name).is_dir():
+            if (directory / paths.workspace.name / name).is_dir():
                 remove(name, own)
                 with suppress(shutil.Error, OSError):
-                    shutil.copytree(place / paths.workspace.name / name, paths.workspace / name, symlinks=True)
+                    shutil.copytree(directory / paths.workspace.name / name, paths.workspace / name, symlinks=True)
     paths.served_workspace.unlink(missing_ok=True)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 class SampleWorkspaces:
     """Where an agent without memory works: each turn has a new directory, and a new home beside it."""
 
-    def __init__(self, paths: RunPaths, place: Path | None = None) -> None:
+    def __init__(self, paths: RunPaths, directory: Path | None = None) -> None:
         """Make the directories in a neutral place of the run, by default in its directory."""
-        self._paths, self._place = paths, place or paths.root
+        self._paths, self._place = paths, directory or paths.root
         self._current: AgentWorkspace | None = None
 
     @contextmanager
@@ -222,8 +222,8 @@ class SampleWorkspaces:
         for left in self._place.glob(f"{SAMPLE}*"):
             shutil.rmtree(left, ignore_errors=True)
         self._paths.conversation.unlink(missing_ok=True)
-        with TemporaryDirectory(prefix=SAMPLE, dir=self._place, ignore_cleanup_errors=True) as place:
-            directory = Path(place, self._paths.workspace.name)
+        with TemporaryDirectory(prefix=SAMPLE, dir=self._place, ignore_cleanup_errors=True) as parent:
+            directory = Path(parent, self._paths.workspace.name)
             ignored = shutil.ignore_patterns("submit_*")
             shutil.copytree(self._paths.workspace, directory, symlinks=True, ignore=ignored)
             descriptor = os.open(directory, DIRECTORY)
@@ -289,13 +289,13 @@ def run_of_workspace(directory: Path, below: Path) -> RunPaths | None:
 
     A finished run counts only if no other has the workspace.
     """
-    place = directory.parent.resolve() / directory.name
-    contains = RunPaths(place.parent)
-    if contains.workspace == place and contains.journal.is_file():
+    path = directory.parent.resolve() / directory.name
+    contains = RunPaths(path.parent)
+    if contains.workspace == path and contains.journal.is_file():
         return contains
-    found = [RunPaths(root.resolve()) for root in find_runs(below) if workspace_directory(RunPaths(root)) == place]
-    unfinished = (paths for paths in found if read_run(paths.root).state.stage is not Stage.FINISHED)
-    return next(unfinished, found[-1] if found else None)
+    runs = [RunPaths(root.resolve()) for root in find_runs(below) if workspace_directory(RunPaths(root)) == path]
+    unfinished = (paths for paths in runs if read_run(paths.root).state.stage is not Stage.FINISHED)
+    return next(unfinished, runs[-1] if runs else None)
 
 
 def write_closed(paths: RunPaths, reason: str, *, over: bool) -> None:

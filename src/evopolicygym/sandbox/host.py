@@ -179,8 +179,8 @@ def needed(file: str) -> tuple[str, ...]:
             address = next(value for kind, value in entries if kind == STRINGS)
             base = next(part for part in segments if part[0] == LOADED and part[3] <= address < part[3] + part[5])
             names = []
-            for place in (value for kind, value in entries if kind == NEEDED):
-                elf.seek(base[2] + address - base[3] + place)
+            for name_offset in (value for kind, value in entries if kind == NEEDED):
+                elf.seek(base[2] + address - base[3] + name_offset)
                 names.append(elf.read(256).partition(b"\0")[0].decode())
             return tuple(names)
     except (OSError, struct.error, StopIteration, UnicodeDecodeError):

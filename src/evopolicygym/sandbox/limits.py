@@ -283,9 +283,9 @@ def memory_of_file_systems(process: str) -> int:
             fields = line.split()
             if fields[fields.index("-") + 1] == "tmpfs":
                 with suppress(OSError):
-                    place, device = f"{process}/root{fields[4]}", os.makedev(*map(int, fields[2].split(":")))
-                    if Path(place).stat().st_dev == device:
-                        status = os.statvfs(place)
+                    mount_point, device = f"{process}/root{fields[4]}", os.makedev(*map(int, fields[2].split(":")))
+                    if Path(mount_point).stat().st_dev == device:
+                        status = os.statvfs(mount_point)
                         used[device] = (status.f_blocks - status.f_bfree) * status.f_frsize
     return sum(used.values())
 

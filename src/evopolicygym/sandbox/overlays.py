@@ -47,16 +47,16 @@ _mapped_bytes = dict[tuple[int, int], int]()
 class Layers:
     """A new directory for layers; raises ``OSError`` if no file system here supports them."""
 
-    def __init__(self, place: str = "") -> None:
+    def __init__(self, parent: str = "") -> None:
         """Create the directory, in one of ``PLACES`` or the best of them, and remove those of killed processes."""
         remove_abandoned_layers()
-        place = place or best_place()
-        if not _usability(place):
+        parent = parent or best_place()
+        if not _usability(parent):
             raise OSError(f"files can be hidden in none of {', '.join(PLACES)}")
         self.directory = Path()
         self._lock = -1
         while self._lock < 0:
-            self.directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+            self.directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
             with suppress(FileNotFoundError):  # another process removed it as abandoned before it was locked
                 self._lock = _lock_directory(self.directory, fcntl.LOCK_EX)
         self.directory.chmod(0o711)
@@ -87,8 +87,8 @@ def remove_layers() -> None:
 
 def remove_abandoned_layers() -> None:
     """Remove the layers of this user's killed processes."""
-    for place in PLACES:
-        for directory in _layers_in(place):
+    for parent in PLACES:
+        for directory in _layers_in(parent):
             try:
                 lock = _lock_directory(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:  # locked, or removed
@@ -105,8 +105,8 @@ def remove_once_abandoned(directory: Path) -> None:
         sleep(ENDING_S / 40)
 
 
-def _layers_in(place: str) -> Iterator[Path]:
-    with suppress(OSError), os.scandir(place) as entries:
+def _layers_in(parent: str) -> Iterator[Path]:
+    with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             if entry.name.startswith(PREFIX) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
                 yield Path(entry.path)
@@ -129,16 +129,16 @@ def best_place() -> str:
     return max(PLACES, key=_usability)
 
 
-def supports_devices(place: str) -> bool:
+def supports_devices(directory: str) -> bool:
     """Return whether this process can create and open device files in a directory."""
-    return _usability(place) > 1
+    return _usability(directory) > 1
 
 
 @cache
-def _usability(place: str) -> int:
+def _usability(directory: str) -> int:
     """Return what a directory supports: 0 for nothing, 1 for layers that hide files, 2 for device files too."""
     try:
-        with tempfile.TemporaryDirectory(dir=place) as trial:
+        with tempfile.TemporaryDirectory(dir=directory) as trial:
             os.mknod(Path(trial, "hidden"), stat.S_IFCHR, 0)
             try:
                 os.mknod(Path(trial, "null"), stat.S_IFCHR, Path(os.devnull).stat().st_rdev)
@@ -162,12 +162,12 @@ class Overlays:
         source: str,
         target: str,
         hidden: Mapping[str, Collection[str]] | None = None,
-        places: Collection[str] = (),
+        mount_points: Collection[str] = (),
         below: Collection[str] = (),
     ) -> Iterator[str]:
         """Yield bwrap's arguments for an overlay of a directory of the machine, with the entries of those ``below``.
 
-        ``hidden`` has names of hidden entries by their directory, relative to the source; ``places`` are empty
+        ``hidden`` has names of hidden entries by their directory, relative to the source; ``mount_points`` are empty
         directories in the overlay, as mount points.
         """
         layer = self._new()
@@ -176,7 +176,7 @@ class Overlays:
             _make_directories(layer, folder)
             for name in names:
                 os.mknod(folder / name, stat.S_IFCHR, 0)
-        for name in places:
+        for name in mount_points:
             _make_directories(layer, layer / name)
         for lower in (*below, source, str(layer)):
             yield from ("--overlay-src", lower)

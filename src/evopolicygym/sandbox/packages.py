@@ -101,7 +101,7 @@ def modules_of(name: str) -> tuple[str, ...]:
 def _hidden_modules(name: str, modules: Collection[str]) -> Iterator[str]:
     """Yield the paths of hidden modules in a distribution."""
     paths: Mapping[str, Path] = library([name]).paths
-    return (found for path in paths.values() if (found := find_first(path, modules)))
+    return (module for path in paths.values() if (module := find_first(path, modules)))
 
 
 def _normalise(name: str) -> str:

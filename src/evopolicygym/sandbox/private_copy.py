@@ -39,9 +39,9 @@ _Entry = tuple[str, str, os.stat_result]
 
 def new_directory() -> Layers | None:
     """Return a directory in memory for the copy of a run, which its owner closes; None if none can be made here."""
-    place, _ = _place()
+    parent, _ = _place()
     with suppress(OSError):
-        return Layers(place) if place else None
+        return Layers(parent) if parent else None
     return None
 
 
@@ -80,11 +80,11 @@ def _place() -> tuple[str, str]:
     mounts = [line.split(" - ") for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
     kinds = {mount.split()[4]: kind.split()[0] for mount, kind in mounts}
     in_memory = [
-        place for place in PLACES if kinds.get(os.path.realpath(place)) == "tmpfs" and os.access(place, os.W_OK)
+        parent for parent in PLACES if kinds.get(os.path.realpath(parent)) == "tmpfs" and os.access(parent, os.W_OK)
     ]
-    for place in in_memory:
-        if not os.statvfs(place).f_flag & os.ST_NOEXEC:
-            return place, ""
+    for parent in in_memory:
+        if not os.statvfs(parent).f_flag & os.ST_NOEXEC:
+            return parent, ""
     if in_memory:
         return "", f"no program can be run in {', '.join(in_memory)}, which is mounted noexec"
     return "", f"none of {', '.join(PLACES)} is a file system in memory"
@@ -125,15 +125,15 @@ def _entries(inside: str, source: str) -> Iterator[_Entry]:
 
 
 def _below(inside: str, source: str) -> Iterator[_Entry]:
-    with os.scandir(source) as found:
-        for entry in found:
+    with os.scandir(source) as entries:
+        for entry in entries:
             if entry.name.endswith(FOR_LINKERS):
                 continue
-            status, place = entry.stat(follow_symlinks=False), f"{inside}/{entry.name}"
-            yield place, entry.path, status
+            status, path = entry.stat(follow_symlinks=False), f"{inside}/{entry.name}"
+            yield path, entry.path, status
             if stat.S_ISDIR(status.st_mode):
                 with suppress(FileNotFoundError, PermissionError):
-                    yield from _below(place, entry.path)
+                    yield from _below(path, entry.path)
 
 
 def _copy(copy: Path, entries: list[_Entry]) -> None:

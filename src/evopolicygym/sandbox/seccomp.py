@@ -136,8 +136,8 @@ OF_A_CLOCK = ("clock_gettime", "clock_getres", "clock_nanosleep")
 def permissions() -> Iterator[Permission]:
     """Yield all permissions of a policy."""
     yield from map(Permission, PLAIN_CALLS)
-    for call, place in ABOUT_A_FILE.items():
-        values = [*_descriptors(place), *((Values(place, here) for here in HERE) if call in BY_PATH else ())]
+    for call, index in ABOUT_A_FILE.items():
+        values = [*_descriptors(index), *((Values(index, here) for here in HERE) if call in BY_PATH else ())]
         asked = (Values(3, 0, ALL_BITS & ~STATX_ALL),) if call == "statx" else ()
         yield from (Permission(call, (value, *asked)) for value in values)
     for command in FCNTL_OF_ANY.values():
@@ -158,14 +158,14 @@ def permissions() -> Iterator[Permission]:
     yield from (Permission("tgkill", (Values(0, OWN_PROCESS), signals)) for signals in OWN_SIGNALS)
 
 
-def _descriptors(place: int) -> Iterator[Values]:
-    """Yield all descriptors except the pipes, as the argument with index ``place``."""
+def _descriptors(index: int) -> Iterator[Values]:
+    """Yield all descriptors except the pipes, as the argument with index ``index``."""
     size = 1
     while size < OPEN_FILES:
         if size >= PIPES:
-            yield Values(place, size, ALL_BITS & ~(size - 1))
+            yield Values(index, size, ALL_BITS & ~(size - 1))
         else:
-            yield from (Values(place, number) for number in range(max(size, PIPES), 2 * size))
+            yield from (Values(index, number) for number in range(max(size, PIPES), 2 * size))
         size *= 2
 
 

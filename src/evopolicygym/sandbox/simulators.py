@@ -78,8 +78,8 @@ def find_first(path: Path, modules: Collection[str]) -> str:
 
 
 @cache
-def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> SimulatorFiles:
-    by_directory = _names_by_directory(tree, places)
+def _search(tree: str, names: frozenset[str], paths: frozenset[str]) -> SimulatorFiles:
+    by_directory = _names_by_directory(tree, paths)
     hidden: dict[str, frozenset[str]] = {}
     pythons: list[str] = []
     waiting, count = [tree], 0

@@ -20,8 +20,8 @@ SETTINGS = (
 
 def why_no_sandbox(message: str) -> str:
     """Return why bwrap failed here, as this machine's settings show, and what helps; ``message`` is bwrap's."""
-    said = message.strip().removeprefix("bwrap: ").splitlines()
-    detail = f" (bwrap: {said[0].partition('. ')[0].rstrip('.')})" if said else ""
+    lines = message.strip().removeprefix("bwrap: ").splitlines()
+    detail = f" (bwrap: {lines[0].partition('. ')[0].rstrip('.')})" if lines else ""
     for path, forbidding, allowing, spares_root in SETTINGS:
         if _read(path) == forbidding and not (spares_root and os.geteuid() == 0):
             setting = Path(path).relative_to("/proc/sys").as_posix().replace("/", ".")

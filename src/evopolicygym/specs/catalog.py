@@ -109,25 +109,25 @@ def import_from(directory: Path, spec: EnvironmentSpec) -> None:
 
     This applies to the current process and its child processes.
     """
-    place = directory.resolve()
+    path = directory.resolve()
     for name in spec.registering_modules:
         module = name.partition(".")[0]
-        own = {str(place / f"{module}.py"), str(place / module / "__init__.py")}
-        found = PathFinder.find_spec(module, [entry for entry in sys.path if entry])
-        if not any(map(os.path.isfile, own)) or (found and os.path.realpath(found.origin or "") not in own):
+        own = {str(path / f"{module}.py"), str(path / module / "__init__.py")}
+        module_spec = PathFinder.find_spec(module, [entry for entry in sys.path if entry])
+        if not any(map(os.path.isfile, own)) or (module_spec and os.path.realpath(module_spec.origin or "") not in own):
             continue
-        if found is None:
-            sys.path.append(str(place))
-        if str(place) not in (given := os.environ.get("PYTHONPATH", "")).split(os.pathsep):  # which children search
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (given, str(place))))
+        if module_spec is None:
+            sys.path.append(str(path))
+        if str(path) not in (given := os.environ.get("PYTHONPATH", "")).split(os.pathsep):  # which children search
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (given, str(path))))
 
 
 def hand_down(module: str) -> None:
     """Let child processes import a module that this process has imported from beside a script or a notebook."""
     top = sys.modules.get(module.partition(".")[0])
-    for place in (*getattr(top, "__path__", ()), getattr(top, "__file__", None) or ""):
-        directory, given = str(Path(place).resolve().parent), os.environ.get("PYTHONPATH", "")
-        if place and "site-packages" not in directory and directory not in given.split(os.pathsep):
+    for path in (*getattr(top, "__path__", ()), getattr(top, "__file__", None) or ""):
+        directory, given = str(Path(path).resolve().parent), os.environ.get("PYTHONPATH", "")
+        if path and "site-packages" not in directory and directory not in given.split(os.pathsep):
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (given, directory)))
 
 
@@ -178,17 +178,17 @@ def shipped_fingerprints(name: str) -> frozenset[str]:
     """
     if name not in names():
         return frozenset()
-    found = {spec_sha256(load(name))}
+    fingerprints = {spec_sha256(load(name))}
     with suppress(UsageError):  # it may have no other text
-        found.add(spec_sha256(load(name, TaskText.TERSE)))
-    return frozenset(found | _earlier_fingerprints().get(name, frozenset()))
+        fingerprints.add(spec_sha256(load(name, TaskText.TERSE)))
+    return frozenset(fingerprints | _earlier_fingerprints().get(name, frozenset()))
 
 
 @cache
 def _earlier_fingerprints() -> Mapping[str, frozenset[str]]:
     """Return fingerprints by name under which earlier versions shipped a task, where only its texts changed since."""
     file = files("evopolicygym.specs") / EARLIER
-    return {name: frozenset(found) for name, found in tomllib.loads(file.read_text(encoding="utf-8")).items()}
+    return {name: frozenset(hashes) for name, hashes in tomllib.loads(file.read_text(encoding="utf-8")).items()}
 
 
 def _built_in() -> dict[str, Traversable]:
@@ -229,11 +229,11 @@ def _complaints(problems: Sequence[DecodingProblem]) -> Iterator[str]:
 
 def _unknown(paths: list[tuple[str, ...]]) -> Iterator[str]:
     """Yield a sentence per unknown field; the known ones are listed once per table."""
-    for place, path in enumerate(paths):
+    for index, path in enumerate(paths):
         owner = _PARTS.get(path[0], _SpecFile) if len(path) > 1 else _SpecFile
         known = [field.name for field in fields(owner) if field.name != "name"]
         near = get_close_matches(path[-1], known, n=1)
-        last = path[:-1] not in [other[:-1] for other in paths[place + 1 :]]
+        last = path[:-1] not in [other[:-1] for other in paths[index + 1 :]]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         yield f"there is no field {'.'.join(path)!r}.{hint}" + f" Known: {', '.join(known)}." * last
 

@@ -50,8 +50,8 @@ def with_anchors(spec: EnvironmentSpec) -> EnvironmentSpec:
     if spec.random_anchor is not None or not spec.is_known:
         return spec
     fingerprint = catalog.spec_sha256(spec)
-    found = _of_shipped(spec.name, fingerprint) or _kept(fingerprint)
-    return replace(spec, **_known(found)) if found else spec
+    anchors = _of_shipped(spec.name, fingerprint) or _kept(fingerprint)
+    return replace(spec, **_known(anchors)) if anchors else spec
 
 
 def other_simulators(name: str, fingerprint: str, versions: Mapping[str, str]) -> tuple[str, ...]:

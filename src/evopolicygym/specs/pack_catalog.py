@@ -291,8 +291,8 @@ def is_shipped(spec: EnvironmentSpec) -> bool:
     """
     if fingerprints := shipped_fingerprints(spec.name):
         return spec_sha256(replace(spec, world=None)) in fingerprints
-    found = find_listed(spec.name)
-    return found is not None and _is_task(spec, *found)
+    match = find_listed(spec.name)
+    return match is not None and _is_task(spec, *match)
 
 
 def _is_task(spec: EnvironmentSpec, pack: Pack, task: PackTask) -> bool:

@@ -60,7 +60,7 @@ def cluster_connection(address: str, processors: int | None) -> Iterator[None]:
 
 def machines() -> list[Machine]:
     """Return the nodes that are alive and have processors, in a stable order."""
-    found = [
+    nodes = [
         Machine(
             item["NodeID"],
             f"{item['NodeManagerHostname']} ({item['NodeManagerAddress']}, node {item['NodeID'][:8]})",
@@ -69,7 +69,7 @@ def machines() -> list[Machine]:
         for item in ray.nodes()
         if item["Alive"]
     ]
-    return sorted((item for item in found if item.processors), key=lambda item: item.identity)
+    return sorted((item for item in nodes if item.processors), key=lambda item: item.identity)
 
 
 _local_directories: list[str] = []

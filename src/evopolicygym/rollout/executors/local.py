@@ -102,12 +102,12 @@ class LocalExecutor:
         if count <= available and not cores:
             self._claims.extend(claim() for _ in range(count))
         usable = cores or [claimed.core for claimed in self._claims]
-        walls = {PACK_FINDING: self._walls.finding} if self._walls else {}
+        findings = {PACK_FINDING: self._walls.finding} if self._walls else {}
         packages = config.policy_packages
-        shared = policy_library(packages), versions_of(packages), walls
+        shared = policy_library(packages), versions_of(packages), findings
         self._in_memory = private_copy.new_directory()
-        for place in range(count):
-            core, root = usable[place] if count <= len(usable) else None, self._scratch / f"worker-{place}"
+        for index in range(count):
+            core, root = usable[index] if count <= len(usable) else None, self._scratch / f"worker-{index}"
             worker = WorkerConfig(
                 *(config.spec, config.limits, config.isolation, core, root, HANG_S, config.pinned, *shared),
                 interface=config.interface,

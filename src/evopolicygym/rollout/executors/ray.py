@@ -208,8 +208,8 @@ class RayExecutor:
         task = ray.remote(num_cpus=0, max_retries=0)(pack_state)
         tasks = {}
         for machine in machines():
-            place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
-            tasks[task.options(scheduling_strategy=place).remote(spec.pack)] = machine
+            strategy = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
+            tasks[task.options(scheduling_strategy=strategy).remote(spec.pack)] = machine
         answered, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=STARTUP_S) if tasks else ([], [])
         states = {}
         for item in answered:
@@ -228,9 +228,9 @@ class RayExecutor:
                     self._seats.append(self._start(machine))
 
     def _start(self, machine: Machine) -> ActorSeat:
-        place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
+        strategy = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
         config, token = self._config, secrets.token_hex(8)
-        actor = self._actors.options(scheduling_strategy=place).remote(
+        actor = self._actors.options(scheduling_strategy=strategy).remote(
             *(config.spec, config.limits, self._level, token),
             pinned=config.pinned,
             policy_packages=config.policy_packages,

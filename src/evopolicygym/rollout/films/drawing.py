@@ -98,11 +98,11 @@ def _actions(order: CameraOrder, environment: PlayedEnvironment) -> Iterator[Any
     recorded = trajectories.read_steps(
         order.actions, *map(from_schema, (order.observation_schema, order.action_schema))
     )
-    for place, step in enumerate(recorded or ()):
+    for index, step in enumerate(recorded or ()):
         try:
             yield read(from_json(space, _to_json_value(step.action)))[0]
         except InvalidAction as error:
-            raise RecordError(f"Invalid action of step {place} in {order.actions}: {error}") from error
+            raise RecordError(f"Invalid action of step {index} in {order.actions}: {error}") from error
 
 
 def _to_json_value(value: Any) -> Any:  # noqa: ANN401 - a value of any space

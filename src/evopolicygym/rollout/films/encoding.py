@@ -123,7 +123,7 @@ class ContactSheet:
     def __init__(self, length: int) -> None:
         """Create the layout for an episode of ``length`` steps."""
         tiles = min(TILES, length + 1)
-        self._wanted = [round(place * length / max(1, tiles - 1)) for place in range(tiles)]
+        self._wanted = [round(index * length / max(1, tiles - 1)) for index in range(tiles)]
         self._tiles: list[tuple[int, Picture]] = []
 
     def offer(self, step: int, picture: Picture) -> None:
@@ -137,8 +137,8 @@ class ContactSheet:
         columns = min(COLUMNS, len(self._tiles))
         rows = -(-len(self._tiles) // columns)
         sheet = np.zeros((rows * height, columns * width, 3), np.uint8)
-        for place, (_, tile) in enumerate(self._tiles):
-            top, left = place // columns * height, place % columns * width
+        for index, (_, tile) in enumerate(self._tiles):
+            top, left = index // columns * height, index % columns * width
             sheet[top : top + height, left : left + width] = tile
         path.write_bytes(png(sheet))
         return Sheet(columns, rows, width, height, tuple(step for step, _ in self._tiles))

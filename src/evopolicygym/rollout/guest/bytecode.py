@@ -58,14 +58,14 @@ def compile_modules(root: str, times: tuple[float, float], confine: Callable[[in
 
 def _sources(root: str) -> Mapping[str, bytes]:
     """Return the sources that are compiled, by their paths."""
-    found = [
+    paths = [
         path
         for directory, _, names in os.walk(root)
         for name in names
         if name.endswith(SUFFIX) and os.path.isfile(path := f"{directory}/{name}")  # noqa: PTH113 - pathlib loads late
     ]
     sources, total = dict[str, bytes](), 0
-    for path in sorted(found, key=lambda path: (path != f"{root}/{FIRST}", path)):
+    for path in sorted(paths, key=lambda path: (path != f"{root}/{FIRST}", path)):
         total += os.stat(path).st_size  # noqa: PTH116 - pathlib loads late
         if total > LARGEST_SOURCES:
             break

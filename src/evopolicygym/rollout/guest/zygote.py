@@ -112,12 +112,12 @@ def _get_ready(control: socket.socket, last: int) -> tuple[lockdown.PreparedLock
     return confinement, setup, checkpoint
 
 
-def _pin_directories(places: list[str]) -> None:
-    """Keep all directories below ``places`` open if their inode numbers last only as long as they are in use.
+def _pin_directories(roots: list[str]) -> None:
+    """Keep all directories below ``roots`` open if their inode numbers last only as long as they are in use.
 
     An overlay with layers on two disks assigns such numbers, which would show the order in which policies used them.
     """
-    for path in places:
+    for path in roots:
         for directory, directories, files in os.walk(path):
             directories.sort()
             number = os.stat(directory).st_dev  # noqa: PTH116 - pathlib loads late

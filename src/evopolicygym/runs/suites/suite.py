@@ -208,8 +208,8 @@ def parse_entry(text: str) -> dict[str, str]:
         name = f"{name}:{attribute}"
     before, _, last = model.rpartition("@")
     effort = last if before and EFFORT.fullmatch(last) else ""
-    found = {"name": name, "model": before if effort else model, "effort": effort}
-    return {key: value for key, value in found.items() if value}
+    entry = {"name": name, "model": before if effort else model, "effort": effort}
+    return {key: value for key, value in entry.items() if value}
 
 
 def validate_plan(planned: Sequence[PlannedRun]) -> None:
@@ -315,8 +315,8 @@ class SuiteTask:
 
 def suite_task(name: str) -> SuiteTask:
     """Return the details of a suite's task; raise ``UnknownName`` if it is unknown."""
-    if not _has_spec(name) and (found := pack_catalog.find(name)):
-        return _pack_suite_task(*found)
+    if not _has_spec(name) and (match := pack_catalog.find(name)):
+        return _pack_suite_task(*match)
     spec = catalog.load(name)
     anchors = spec.random_anchor, spec.idle_anchor, spec.degenerate_anchor, spec.reference_anchor
     return SuiteTask(spec.name, spec.registered_id, "", spec.max_steps, None, *anchors)
@@ -345,8 +345,8 @@ def refuse_missing_packs(environments: Iterable[str]) -> None:
     """Raise ``MissingPacks`` if packs that environments need are not installed."""
     missing: dict[str, list[str]] = {}
     for environment in environments:
-        if not _has_spec(environment) and (found := pack_catalog.find(environment)) and _is_missing(found[0]):
-            missing.setdefault(found[0].asked_by, []).append(found[1].name)
+        if not _has_spec(environment) and (match := pack_catalog.find(environment)) and _is_missing(match[0]):
+            missing.setdefault(match[0].asked_by, []).append(match[1].name)
     if missing:
         raise MissingPacks(missing)
 
@@ -372,7 +372,7 @@ def _has_spec(name: str) -> bool:
 
 
 def _pack_suite_task(pack: Pack, task: PackTask) -> SuiteTask:
-    found = task.anchors
-    steps = task.max_steps or (found.max_steps if found else None)
-    anchors = (found.random, found.idle, found.degenerate, found.reference) if found else (None,) * 4
+    measured = task.anchors
+    steps = task.max_steps or (measured.max_steps if measured else None)
+    anchors = (measured.random, measured.idle, measured.degenerate, measured.reference) if measured else (None,) * 4
     return SuiteTask(task.name, task.id, pack.name, steps, task.challenge, *anchors, headroom=task.headroom)

@@ -153,7 +153,7 @@ def preflight(
     python = python_of(command)
     modules = hidden_modules(simulators)
     trees = view.search_trees(command, modules)
-    pythons = [*([python] if python else []), *(item for places in trees.values() for item in places.pythons)]
+    pythons = [*([python] if python else []), *(item for tree in trees.values() for item in tree.pythons)]
     names = names_of(modules)
     inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
     size = AgentLimits().scratch_mb * MEBIBYTE

@@ -63,17 +63,17 @@ class StartedProgram:
 
     def exited(self) -> ProgramExit | None:
         """Return how it ended; None while it runs."""
-        code, told = self.process.poll(), b""
+        code, status = self.process.poll(), b""
         if code is None:
             return None
         if self.channel is not None:
             with contextlib.suppress(OSError):
-                told = self.channel.recv(STATUS_BYTES, socket.MSG_PEEK)
+                status = self.channel.recv(STATUS_BYTES, socket.MSG_PEEK)
             # Without a message, its first process or bwrap was killed; bwrap then adds 128 to the signal.
-            code = int(told) if told else min(code, SHELL_SIGNAL - code)
+            code = int(status) if status else min(code, SHELL_SIGNAL - code)
         over = self.control_group is not None and -code in FROM_OUTSIDE and self.control_group.memory_kills()
         limit = f"The program exceeded its memory, {self.watch.memory_mb} MiB." if over else ""
-        return ProgramExit(code, limit, with_sandbox=self.channel is not None and not told)
+        return ProgramExit(code, limit, with_sandbox=self.channel is not None and not status)
 
     def terminate(self, grace_s: float) -> None:
         """Ask the program to end, kill its processes after the grace period, and return when none is left.
@@ -109,9 +109,9 @@ class StartedProgram:
         # The first process of a namespace ends only after the kernel has killed and reaped all others.
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.init, signal.SIGKILL)
-        gone, _, _ = select.select([self.init], [], [], GONE_S)
+        ended, _, _ = select.select([self.init], [], [], GONE_S)
         os.close(self.init)
-        if not gone:
+        if not ended:
             raise SandboxError(f"The agent's processes were still there {GONE_S:g} s after they were killed.")
 
 
@@ -139,8 +139,8 @@ def stub_orders(
     channel: socket.socket, ports: Iterable[int], amounts: Mapping[str, tuple[int, int]], sizes: Iterable[str]
 ) -> dict[str, Any]:
     """Return the orders for a stub."""
-    places = {"channel": channel.fileno(), "ports": list(ports), "sizes": list(sizes)}
-    return {**places, "limits": amounts, "nice": NICE, "confinement": None, "first": False}
+    orders = {"channel": channel.fileno(), "ports": list(ports), "sizes": list(sizes)}
+    return {**orders, "limits": amounts, "nice": NICE, "confinement": None, "first": False}
 
 
 def stub_arguments(orders: Mapping[str, Any]) -> list[str]:

@@ -108,12 +108,12 @@ class _Mounter:
 
     def words(self, source: str, target: str) -> Iterator[str]:
         """Yield bwrap's arguments for a tree."""
-        places = self.simulators.get(source)
+        files = self.simulators.get(source)
         if self.overlays is None or not self._can_be_private(source):
             self.direct.append(source)
             yield from ("--ro-bind", source, target)
-        elif places and Path(source).is_dir():
-            hidden = {os.path.relpath(directory, source): names for directory, names in places.hidden.items()}
+        elif files and Path(source).is_dir():
+            hidden = {os.path.relpath(directory, source): names for directory, names in files.hidden.items()}
             yield from self.overlays.words(source, target, hidden)
         else:
             yield from self.overlays.show(source, target)
@@ -154,8 +154,8 @@ def launch_command(program: Path) -> tuple[str, ...]:
         return (str(program.absolute()),)
     with real.open("rb") as file:
         by_node = file.readline(256).split()[-1:] == [b"node"]
-    places = [str(program.absolute().parent), os.environ.get("PATH", "")]
-    node = shutil.which("node", path=os.pathsep.join(places)) if by_node else None
+    directories = [str(program.absolute().parent), os.environ.get("PATH", "")]
+    node = shutil.which("node", path=os.pathsep.join(directories)) if by_node else None
     return (os.path.realpath(node), str(real)) if node else (str(real),)
 
 
@@ -168,8 +168,8 @@ def node_packages(program: Path) -> str:
 def _trees(command: Sequence[str], modules: Sequence[str]) -> list[str]:
     """Return the paths that the command names, and those that its scripts and Python need, except ``modules``."""
     paths = [word for word in command if Path(word).is_absolute() and Path(word).exists()]
-    beside = modules_beside(command)
-    paths += [str(path) for path in beside if not (is_module(path, modules) or find_first(path, modules))]
+    siblings = modules_beside(command)
+    paths += [str(path) for path in siblings if not (is_module(path, modules) or find_first(path, modules))]
     paths += [packages for word in paths if (packages := node_packages(Path(word)))]
     if command and (interpreter := _interpreter(Path(command[0]))):
         paths.append(interpreter)
@@ -313,7 +313,7 @@ def _remount_without_hidden(trees: Iterable[SimulatorFiles]) -> Iterator[str]:
     In directories with too many entries, hidden ones are replaced by empty ones.
     """
     room = MAX_REMOUNTED
-    for directory, hidden in ((directory, hidden) for places in trees for directory, hidden in places.hidden.items()):
+    for directory, hidden in ((directory, hidden) for files in trees for directory, hidden in files.hidden.items()):
         with os.scandir(directory) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
         room -= len(entries)
@@ -344,7 +344,7 @@ def _mask_entry(entry: "os.DirEntry[str]") -> tuple[str, ...]:
 
 
 def _system_has_python() -> bool:
-    return any(os.access(f"{place}/python3", os.X_OK) for place in PATH)
+    return any(os.access(f"{directory}/python3", os.X_OK) for directory in PATH)
 
 
 def modules_beside(command: Sequence[str]) -> tuple[Path, ...]:

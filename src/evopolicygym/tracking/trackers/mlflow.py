@@ -20,9 +20,9 @@ class MlflowTracker:
         from mlflow import MlflowClient
 
         run.directory.mkdir(parents=True, exist_ok=True)
-        place = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{run.directory.absolute() / 'mlflow.db'}"
+        uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{run.directory.absolute() / 'mlflow.db'}"
         with _lock(run.directory / "mlflow.lock"):
-            self._client = MlflowClient(place)
+            self._client = MlflowClient(uri)
             experiment = self._experiment(run)
         runs = self._client.search_runs([experiment], f"tags.`{TAG}` = '{run.run_id}'", max_results=1)
         if runs:
@@ -36,8 +36,8 @@ class MlflowTracker:
                 self._client.log_param(self._id, name, value)
 
     def _experiment(self, run: TrackedRun) -> str:
-        if found := self._client.get_experiment_by_name(PROJECT):
-            return str(found.experiment_id)
+        if experiment := self._client.get_experiment_by_name(PROJECT):
+            return str(experiment.experiment_id)
         artifacts = None if os.environ.get("MLFLOW_TRACKING_URI") else str(run.directory / "mlflow-artifacts")
         return str(self._client.create_experiment(PROJECT, artifacts))
 

@@ -47,8 +47,8 @@ def checkpoint_files(record: RunRecord, checkpoint: str) -> Files:
     """Return the files of a run's checkpoint."""
 
     def read(path: str) -> bytes | None:
-        place = within(record.paths.root, record.paths.checkpoints.name, checkpoint, *path.split("/"))
-        return read_bytes(place, MOST_DIFFED + 1)
+        file = within(record.paths.root, record.paths.checkpoints.name, checkpoint, *path.split("/"))
+        return read_bytes(file, MOST_DIFFED + 1)
 
     return Files(bundle_of(record, checkpoint), read)
 
@@ -75,14 +75,14 @@ def source_bundle(policy: Files) -> dict[str, Any]:
     """
     if policy.bundle is None:
         return {"files": None, "more_files": 0}
-    found, left = [], MOST_SOURCE
+    entries, left = [], MOST_SOURCE
     for path, file in list(policy.bundle.items())[:MOST_FILES]:
         content = policy.read(path) if file.size <= min(MOST_DIFFED, left) else None
         left -= len(content or b"")
         is_text = content is not None and b"\0" not in content
         text = shown(content) if content is not None and is_text else None
         is_exact = text is not None and text.encode("utf-8", "replace") == content
-        found.append(
+        entries.append(
             {
                 "path": shown(path),
                 "size": file.size,
@@ -90,7 +90,7 @@ def source_bundle(policy: Files) -> dict[str, Any]:
                 "bytes": None if content is None or is_exact else base64.b64encode(content).decode("ascii"),
             }
         )
-    return {"files": found, "more_files": max(0, len(policy.bundle) - MOST_FILES)}
+    return {"files": entries, "more_files": max(0, len(policy.bundle) - MOST_FILES)}
 
 
 def change(before: Files, after: Files) -> dict[str, Any]:
@@ -99,11 +99,11 @@ def change(before: Files, after: Files) -> dict[str, Any]:
     if new is None or old is None:
         return {"files": None, "more_files": 0}
     paths = changed_paths(old, new)
-    found, budget = [], DiffBudget()
+    entries, budget = [], DiffBudget()
     for path in paths[:MOST_FILES]:
         difference = file_diff(before.read(path), after.read(path), budget)
-        found.append({"path": shown(path), "kind": _kind(path in old, path in new), **difference})
-    return {"files": found, "more_files": max(0, len(paths) - MOST_FILES), "unchanged": len(new.keys() - set(paths))}
+        entries.append({"path": shown(path), "kind": _kind(path in old, path in new), **difference})
+    return {"files": entries, "more_files": max(0, len(paths) - MOST_FILES), "unchanged": len(new.keys() - set(paths))}
 
 
 def _kind(was: bool, there: bool) -> str:  # noqa: FBT001 - two sides
@@ -141,8 +141,8 @@ def file_diff(before: bytes | None, after: bytes | None, budget: DiffBudget | No
 def _rows(matcher: BoundedMatcher) -> Iterator[Row]:
     """Yield the lines of a unified diff."""
     before, after = matcher.a, matcher.b
-    for place, group in enumerate(matcher.get_grouped_opcodes(CONTEXT)):
-        if place:
+    for index, group in enumerate(matcher.get_grouped_opcodes(CONTEXT)):
+        if index:
             yield "@", None, None, ""
         for what, i1, i2, j1, j2 in group:
             if what == "equal":

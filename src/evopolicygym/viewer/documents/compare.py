@@ -16,25 +16,25 @@ FIRST, SECOND = "first", "second"
 def compare_bundle(first: ViewedRun, second: ViewedRun) -> dict[str, Any]:
     """Return two runs in short and how their held-out returns differ; ``why`` tells where they can't be compared."""
     runs, rows = (first, second), (first.row, second.row)
-    found = {
+    bundle = {
         "runs": [listed(run, None, "random_anchor") | {"curve": run.curve} for run in runs],
         "why": "", "command": "", "difference": None, "pairs": [], "notes": [],
     }  # fmt: skip
     if rows[0].task != rows[1].task:
         tasks = " and ".join(row.task for row in rows)
-        return found | {"why": f"The runs are of two tasks, {tasks}: their returns have nothing in common."}
+        return bundle | {"why": f"The runs are of two tasks, {tasks}: their returns have nothing in common."}
     if not all(run.is_finished for run in runs):
-        return found | {"why": "A run is not finished yet; its held-out returns are known once it is."}
+        return bundle | {"why": "A run is not finished yet; its held-out returns are known once it is."}
     table = score_table([replace(first.row, agent=FIRST), replace(second.row, agent=SECOND)], (), TableFilter(mix=True))
     try:
         pair = pairing(table, FIRST, SECOND)
     except UsageError as error:
-        return found | {"why": str(error)}
+        return bundle | {"why": str(error)}
     task = pair.tasks[0]
-    places = [shell_word(run.directory.given or run.directory.shown) for run in runs]
+    directories = [shell_word(run.directory.given or run.directory.shown) for run in runs]
     mixed = ["--allow-incomparable"] if differences(rows, ()) else []
-    return found | {
-        "command": " ".join(["evopolicygym compare", *places, *mixed]),
+    return bundle | {
+        "command": " ".join(["evopolicygym compare", *directories, *mixed]),
         "difference": {
             "mean": task.difference,
             "interval": [task.interval.low, task.interval.high] if task.interval else None,

@@ -44,8 +44,8 @@ def page_entries(lines: Sequence[Line], agent: str, marks: Mapping[int, Sequence
     ``marks`` are the submissions that lines tell of, by the lines' offsets; each is an entry after its message.
     """
     read = READERS.get(agent)
-    found = _read_lines(lines, read, marks) if read else _split_lines(lines, marks)
-    return [entry for item in found if (entry := item if isinstance(item, dict) else item.entry()) is not None]
+    items = _read_lines(lines, read, marks) if read else _split_lines(lines, marks)
+    return [entry for item in items if (entry := item if isinstance(item, dict) else item.entry()) is not None]
 
 
 @dataclass(slots=True)
@@ -72,40 +72,40 @@ Item = _Step | _Text | dict[str, Any]
 
 
 def _read_lines(lines: Sequence[Line], read: Read, marks: Mapping[int, Sequence[int]]) -> list[Item]:
-    found, steps = list[Item](), ConversationSteps()
+    items, steps = list[Item](), ConversationSteps()
     for at, line in lines:
         known = len(steps.steps)
         event = _json(line)
         try:
             if event is None:
-                _add_text(found, at, line)
+                _add_text(items, at, line)
             else:
                 read(event, steps)
         except _UNREADABLE:
             if event is not None:
-                found.append(_text_entry(at, _role(event), _time(event), "\n".join(_texts(event))))
-        found += [_Step(at, step) for step in steps.steps[known:]]
-        found += _submissions(at, marks)
-    return found
+                items.append(_text_entry(at, _role(event), _time(event), "\n".join(_texts(event))))
+        items += [_Step(at, step) for step in steps.steps[known:]]
+        items += _submissions(at, marks)
+    return items
 
 
 def _split_lines(lines: Sequence[Line], marks: Mapping[int, Sequence[int]]) -> list[Item]:
-    found = list[Item]()
+    items = list[Item]()
     for at, line in lines:
-        found += _submissions(at, marks)
+        items += _submissions(at, marks)
         event = _json(line)
         if event is None:
-            _add_text(found, at, line)
+            _add_text(items, at, line)
         elif text := "\n".join(_texts(event)):
-            found.append(_text_entry(at, _role(event), _time(event), text))
-    return found
+            items.append(_text_entry(at, _role(event), _time(event), text))
+    return items
 
 
-def _add_text(found: list[Item], at: int, line: bytes) -> None:
-    if found and isinstance(found[-1], _Text):
-        found[-1].lines.append(line)
+def _add_text(items: list[Item], at: int, line: bytes) -> None:
+    if items and isinstance(items[-1], _Text):
+        items[-1].lines.append(line)
     elif line.strip():
-        found.append(_Text(at, [line]))
+        items.append(_Text(at, [line]))
 
 
 def _submissions(at: int, marks: Mapping[int, Sequence[int]]) -> list[dict[str, Any]]:
@@ -209,8 +209,8 @@ def _json(line: bytes) -> dict[str, Any] | None:
 
 
 def _role(entry: Mapping[str, Any]) -> str:
-    found = entry.get("role") or entry.get("type") or entry.get("kind")
-    return found if isinstance(found, str) else ""
+    role = entry.get("role") or entry.get("type") or entry.get("kind")
+    return role if isinstance(role, str) else ""
 
 
 def _time(entry: Mapping[str, Any]) -> str:
@@ -219,7 +219,7 @@ def _time(entry: Mapping[str, Any]) -> str:
 
 def _texts(entry: Any, depth: int = 0) -> Iterator[str]:  # noqa: ANN401 - any JSON
     """Yield what a JSON entry says, in the order of its keys; the entry itself where nothing of it is known."""
-    found = False
+    has_text = False
     if isinstance(entry, str):
         yield entry
         return
@@ -229,7 +229,7 @@ def _texts(entry: Any, depth: int = 0) -> Iterator[str]:  # noqa: ANN401 - any J
     for key, value in parts:
         if isinstance(key, int) or key in _TEXT_KEYS or (depth and isinstance(value, dict | list)):
             for text in _texts(value, depth + 1):
-                found = True
+                has_text = True
                 yield text
-    if not found and not depth:
+    if not has_text and not depth:
         yield json.dumps(entry, ensure_ascii=False)

@@ -66,10 +66,10 @@ class _Cache(Generic[Thing]):
     def get(self, name: str, stamp: str, make: Callable[[], Thing]) -> Thing:
         """Return what is kept under a name where it is still true, else what is made."""
         with self._lock:
-            found = self._things.get(name)
-            if found and found[0] == stamp:
+            cached = self._things.get(name)
+            if cached and cached[0] == stamp:
                 self._things.move_to_end(name)
-                return found[1]
+                return cached[1]
         made = make()
         with self._lock:
             self._things[name] = stamp, made
@@ -97,8 +97,8 @@ class Documents:
     def tag(self, name: str) -> str:
         """Return what a document's name and content go by, without making it; it changes whenever the record does."""
         words = name.split("/")
-        places = [self.index.directory(word) for word in self._runs_named(words)]
-        stamp = " ".join(f"{place.stamp()} {_grown(place)} {_added(place)}" for place in places)
+        directories = [self.index.directory(word) for word in self._runs_named(words)]
+        stamp = " ".join(f"{directory.stamp()} {_grown(directory)} {_added(directory)}" for directory in directories)
         stamp = stamp or f"{self.index.stamp()} {self._added_to(words[0])}"
         if words[0] == "run" and words[2:3] == ["episode"]:
             film = self.film(words[1], words[3] if len(words) > 3 else "")  # noqa: PLR2004 - run, id, episode, name
@@ -165,8 +165,8 @@ class Documents:
                 }
             case ["experiment", *words]:
                 identity = "/".join(words)
-                found = experiment_bundle(identity, self._all()[0], self._run_groups())
-                return {**found, "is_shared": is_secret_shared(identity)}
+                bundle = experiment_bundle(identity, self._all()[0], self._run_groups())
+                return {**bundle, "is_shared": is_secret_shared(identity)}
             case ["compare", one, other]:
                 return self._compare(one, other)
             case ["run", run, *words]:
@@ -175,70 +175,72 @@ class Documents:
                 return {"tag": self.index.stamp()}
         raise NoSuchDocument(f"There is no document {name[:120]!r}.")
 
-    def _of_run(self, place: RunDirectory, words: Sequence[str]) -> dict[str, Any]:
+    def _of_run(self, directory: RunDirectory, words: Sequence[str]) -> dict[str, Any]:
         match words:
             case ["pulse"]:
-                return {"tag": self.tag(f"run/{place.id}")}
+                return {"tag": self.tag(f"run/{directory.id}")}
             case []:
-                tables = self.tables(place)
-                return run_bundle(viewed_run(place, tables.checked), tables)
+                tables = self.tables(directory)
+                return run_bundle(viewed_run(directory, tables.checked), tables)
             case ["audit"]:
-                return run_audit_bundle(self._conduct(place), self._record(place), self._index(place))
+                return run_audit_bundle(self._conduct(directory), self._record(directory), self._index(directory))
             case ["edits"]:
-                return edits_bundle(self._record(place))
+                return edits_bundle(self._record(directory))
             case ["episode", episode]:
-                return episode_bundle(self.tables(place), episode)
+                return episode_bundle(self.tables(directory), episode)
             case ["episode", episode, "pictures", block] if _NUMBER.fullmatch(block):
-                record = self._record(place)
+                record = self._record(directory)
                 return pictures_bundle(record, find_episode(record, episode), int(block))
             case ["transcript", page] if _NUMBER.fullmatch(page):
-                return transcript_page(self._record(place), self._index(place), int(page), self._requests(place))
+                return transcript_page(
+                    self._record(directory), self._index(directory), int(page), self._requests(directory)
+                )
             case [kind, number, *base] if kind in OWN_KINDS and _NUMBER.fullmatch(number):
-                return self._of_submission(place, kind, int(number), base)
+                return self._of_submission(directory, kind, int(number), base)
         raise NoSuchDocument(f"A run has no document {'/'.join(words)[:120]!r}.")
 
-    def _of_submission(self, place: RunDirectory, kind: str, number: int, base: Sequence[str]) -> dict[str, Any]:
-        record = self._record(place)
+    def _of_submission(self, directory: RunDirectory, kind: str, number: int, base: Sequence[str]) -> dict[str, Any]:
+        record = self._record(directory)
         match kind, base:
             case "submission", []:
-                return submission_bundle(self.tables(place), number)
+                return submission_bundle(self.tables(directory), number)
             case "source", []:
                 return source_bundle(submission_files(record, number))
             case "change", [_, *_]:
-                return change(self._base(place, base), submission_files(record, number))
+                return change(self._base(directory, base), submission_files(record, number))
         raise NoSuchDocument(f"A submission has no document {'/'.join([kind, *base])[:120]!r}.")
 
-    def _base(self, place: RunDirectory, words: Sequence[str]) -> Files:
+    def _base(self, directory: RunDirectory, words: Sequence[str]) -> Files:
         """Return what a submission is compared with: the starter, one of the same run, or one of another run."""
         match words:
             case ["starter"]:
                 return starter_files()
             case [number] if _NUMBER.fullmatch(number):
-                return submission_files(self._record(place), int(number))
+                return submission_files(self._record(directory), int(number))
             case [run, number] if _NUMBER.fullmatch(number):
                 return submission_files(self._record(self.index.directory(run)), int(number))
         raise NoSuchDocument(f"There is nothing {'/'.join(words)[:120]!r} to compare a submission with.")
 
     def _all(self) -> tuple[list[ViewedRun], list[dict[str, str]]]:
         """Return all runs, and those that can't be read, with why."""
-        found: list[ViewedRun] = []
+        runs: list[ViewedRun] = []
         listed = ((shown(str(problem.root)), shown(problem.reason)) for problem in self.index.problems())
         problems = [{"run": "", "place": path, "reason": reason} for path, reason in listed]
-        for place in self.index.directories().values():
-            run = self._run(place)
+        for directory in self.index.directories().values():
+            run = self._run(directory)
             if isinstance(run, str):
-                problems.append({"run": place.id, "place": shown(place.shown), "reason": run})
+                problems.append({"run": directory.id, "place": shown(directory.shown), "reason": run})
             else:
-                found.append(run)
-        return found, problems
+                runs.append(run)
+        return runs, problems
 
     def _filmed(self, task: str) -> Iterator[tuple[ViewedRun, RunTables]]:
         """Yield the runs of a task that may have films."""
         for run in self._all()[0]:
-            place = run.directory
-            if run.row.task == task and (run.row.films or below(place.root, place.paths.films)):
+            directory = run.directory
+            if run.row.task == task and (run.row.films or below(directory.root, directory.paths.films)):
                 try:
-                    tables = self.tables(place)
+                    tables = self.tables(directory)
                 except (EvoPolicyGymError, OSError):
                     continue  # it is listed among those that can't be read
                 yield run, tables
@@ -248,24 +250,24 @@ class Documents:
         adds = {"task": _added, "audit": _grown}.get(kind)
         return " ".join(map(adds, self.index.directories().values())) if adds else ""
 
-    def _run(self, place: RunDirectory) -> ViewedRun | str:
+    def _run(self, directory: RunDirectory) -> ViewedRun | str:
         """Return a run, or why it can't be read."""
-        stamp = place.stamp()
-        kept = self._runs.get(place.id)
+        stamp = directory.stamp()
+        kept = self._runs.get(directory.id)
         if kept is None or kept[0] != stamp:
             try:
-                kept = stamp, viewed_run(place, open_run(place.root))
+                kept = stamp, viewed_run(directory, open_run(directory.root))
             except (EvoPolicyGymError, OSError) as error:
                 kept = stamp, shown(str(error))
-            self._runs[place.id] = kept
+            self._runs[directory.id] = kept
         return kept[1]
 
     def _finished(self) -> list[ViewedRun]:
         """Return the finished runs that tables have."""
         return [run for run in self._all()[0] if run.is_finished]
 
-    def _suite(self, beside: Sequence[str]) -> dict[str, Any]:
-        return suite_bundle(self._finished(), [shipped(name) for name in beside])
+    def _suite(self, table_names: Sequence[str]) -> dict[str, Any]:
+        return suite_bundle(self._finished(), [shipped(name) for name in table_names])
 
     def _run_groups(self) -> Groups:
         """Return the groups of all runs, kept as long as no run changes."""
@@ -276,16 +278,16 @@ class Documents:
             self._groups = stamp, groups
         return groups
 
-    def _conduct(self, place: RunDirectory) -> Conduct | str:
+    def _conduct(self, directory: RunDirectory) -> Conduct | str:
         """Return what an audit finds in a run, or why the run can't be audited; kept as long as the run is the same."""
-        stamp = f"{place.stamp()} {_grown(place)}"
-        kept = self._conducts.get(place.id)
+        stamp = f"{directory.stamp()} {_grown(directory)}"
+        kept = self._conducts.get(directory.id)
         if kept is None or kept[0] != stamp:
             try:
-                kept = stamp, audit_run(read_run(place.root), load_detectors())
+                kept = stamp, audit_run(read_run(directory.root), load_detectors())
             except (EvoPolicyGymError, OSError) as error:
                 kept = stamp, shown(str(error))
-            self._conducts[place.id] = kept
+            self._conducts[directory.id] = kept
         return kept[1]
 
     def _compare(self, name: str, other: str) -> dict[str, Any]:
@@ -294,20 +296,20 @@ class Documents:
             return compare_bundle(first, second)
         raise RecordError(first if isinstance(first, str) else str(second))
 
-    def tables(self, place: RunDirectory) -> RunTables:
+    def tables(self, directory: RunDirectory) -> RunTables:
         """Return a run's tables, whether or not its record holds."""
-        return self._tables.get(place.id, place.stamp(), lambda: tables_of(look_at_run(place.root)))
+        return self._tables.get(directory.id, directory.stamp(), lambda: tables_of(look_at_run(directory.root)))
 
-    def _record(self, place: RunDirectory) -> RunRecord:
-        return self.tables(place).record
+    def _record(self, directory: RunDirectory) -> RunRecord:
+        return self.tables(directory).record
 
-    def _index(self, place: RunDirectory) -> Index:
-        path = below(place.root, place.paths.transcript)
-        return self._indexes.get(place.id, _grown(place), lambda: transcript_index(path))
+    def _index(self, directory: RunDirectory) -> Index:
+        path = below(directory.root, directory.paths.transcript)
+        return self._indexes.get(directory.id, _grown(directory), lambda: transcript_index(path))
 
-    def _requests(self, place: RunDirectory) -> tuple[ModelUse, ...]:
-        log = place.paths.logs / MODEL_LOG
-        return self._uses.get(place.id, _stamp_of(log), lambda: model_uses(place.paths))
+    def _requests(self, directory: RunDirectory) -> tuple[ModelUse, ...]:
+        log = directory.paths.logs / MODEL_LOG
+        return self._uses.get(directory.id, _stamp_of(log), lambda: model_uses(directory.paths))
 
 
 def _kind(name: str) -> str:
@@ -317,23 +319,23 @@ def _kind(name: str) -> str:
     return own if own in SLOW_KINDS else words[0]
 
 
-def _added(place: RunDirectory) -> str:
+def _added(run: RunDirectory) -> str:
     """Return what changes when films or returns are added to a run that is finished."""
-    found = [str(place.paths.post_hoc.lstat().st_mtime_ns)] if below(place.root, place.paths.post_hoc) else []
-    if below(place.root, place.paths.films):
-        walked = islice(os.walk(place.paths.films), MOST_FOLDERS)
-        found += [str(Path(directory).lstat().st_mtime_ns) for directory, _, _ in walked]
-    return "+".join(found)
+    times = [str(run.paths.post_hoc.lstat().st_mtime_ns)] if below(run.root, run.paths.post_hoc) else []
+    if below(run.root, run.paths.films):
+        walked = islice(os.walk(run.paths.films), MOST_FOLDERS)
+        times += [str(Path(directory).lstat().st_mtime_ns) for directory, _, _ in walked]
+    return "+".join(times)
 
 
-def _grown(place: RunDirectory) -> str:
+def _grown(directory: RunDirectory) -> str:
     """Return what changes whenever a run's transcript does: it grows without the journal's doing."""
-    return _stamp_of(place.paths.transcript)
+    return _stamp_of(directory.paths.transcript)
 
 
 def _stamp_of(path: Path) -> str:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return "-"
-    return f"{found.st_mtime_ns}.{found.st_size}"
+    return f"{status.st_mtime_ns}.{status.st_size}"

@@ -31,32 +31,32 @@ from evopolicygym.viewer.documents.step_columns import Kept, flat, step_files, t
 
 def episode_bundle(tables: RunTables, name: str) -> dict[str, Any]:
     """Return an episode by its name; raise ``UsageError`` where there is none of this name."""
-    record, place = tables.record, find_episode(tables.record, name)
-    episode, folder = place.episode, place.folder
-    if episode is None and place.episode_return is None:
+    record, recorded = tables.record, find_episode(tables.record, name)
+    episode, folder = recorded.episode, recorded.folder
+    if episode is None and recorded.episode_return is None:
         raise UsageError(f"Episode {name} has not been played yet, or never will be.")
-    failure = episode.failure if episode else place.failure
-    film = film_file(record, place)
+    failure = episode.failure if episode else recorded.failure
+    film = film_file(record, recorded)
     selected = record.state.selected
     return {
-        **document(place, "split", "submission", "position", "case", "episode_return"),
-        **(document(row, *EPISODE, "seconds") if (row := _row(tables, place)) else {}),
+        **document(recorded, "split", "submission", "position", "case", "episode_return"),
+        **(document(row, *EPISODE, "seconds") if (row := _row(tables, recorded)) else {}),
         "name": name,
-        "is_selected": selected is not None and selected.checkpoint == place.checkpoint,
+        "is_selected": selected is not None and selected.checkpoint == recorded.checkpoint,
         "reward_components": dict(episode.reward_components) if episode else {},
         "failed": document(failure),
         "post_hoc": episode is None,
         "series": _series(record, folder) if episode and step_files(record, folder) else None,
         "stdout": _text(record.paths, folder / "stdout.txt"),
         "stderr": _text(record.paths, folder / "stderr.txt"),
-        "film": film_shown(film_read(record, film), place) if film else None,
+        "film": film_shown(film_read(record, film), recorded) if film else None,
     }
 
 
-def _row(tables: RunTables, place: RecordedEpisode) -> EpisodeRow | None:
+def _row(tables: RunTables, recorded: RecordedEpisode) -> EpisodeRow | None:
     """Return the row of an episode; None if it is known after the score was."""
-    number = place.submission if place.split is Split.TRAIN else None
-    key = place.split.value, number, place.checkpoint, place.position
+    number = recorded.submission if recorded.split is Split.TRAIN else None
+    key = recorded.split.value, number, recorded.checkpoint, recorded.position
     rows = {(row.split, row.submission, row.checkpoint, row.position): row for row in tables.episodes}
     return rows.get(key)
 
@@ -67,9 +67,9 @@ def _series(record: RunRecord, folder: Path) -> dict[str, Any]:
     environment = opened.task.environment
     kept: list[Kept] = []
     led_to: dict[str, float] = {}
-    seen = False
+    has_observations = False
     for step in read_steps(folder, *spaces, root=record.paths.root) or ():
-        seen = seen or step.observation is not None
+        has_observations = has_observations or step.observation is not None
         kept.append((step.without_observation(), _numbers(step.observation, spaces[0]), dict(flat(step.action))))
         led_to = _numbers(step.final_observation, spaces[0])
     document = thinned(kept, led_to, environment.reward_components)
@@ -82,7 +82,7 @@ def _series(record: RunRecord, folder: Path) -> dict[str, Any]:
     labels = (action.labels or environment.action) if isinstance(action, Discrete) else ()
     document["action_labels"] = [shown(label) for label in labels]
     document["action_start"] = action.start if isinstance(action, Discrete) else 0
-    document["pictures"] = picture_layouts(spaces[0], environment) if seen else []
+    document["pictures"] = picture_layouts(spaces[0], environment) if has_observations else []
     document["pictures_block"] = block_steps(spaces[0])
     return document
 
@@ -104,5 +104,5 @@ def _name(columns: list[dict[str, Any]], space: Any, meanings: Sequence[str]) ->
 
 
 def _text(paths: RunPaths, path: Any) -> dict[str, object] | None:  # noqa: ANN401 - a path
-    found = excerpt(below(paths.root, path), MOST_TEXT)
-    return document(found) if found and found.text.strip() else None
+    content = excerpt(below(paths.root, path), MOST_TEXT)
+    return document(content) if content and content.text.strip() else None

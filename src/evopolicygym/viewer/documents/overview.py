@@ -88,14 +88,14 @@ class RunIndex:
         with self._lock:
             if time.monotonic() - self._scanned > SCAN_S * max(1, self._scan_s / SCANNING):
                 began = time.monotonic()
-                places, problems = dict[str, RunDirectory](), list[Problem]()
+                runs, problems = dict[str, RunDirectory](), list[Problem]()
                 for top, given in self._below:
-                    for found in scan(top):
-                        if isinstance(found, Problem):
-                            problems.append(Problem(_below(top, found.root), found.reason))
-                        elif place := _directory(top, given, found):
-                            places[place.id] = place
-                self._directories, self._problems = places, tuple(problems)
+                    for item in scan(top):
+                        if isinstance(item, Problem):
+                            problems.append(Problem(_below(top, item.root), item.reason))
+                        elif run := _directory(top, given, item):
+                            runs[run.id] = run
+                self._directories, self._problems = runs, tuple(problems)
                 self._scanned = time.monotonic()
                 self._scan_s = self._scanned - began
             return self._directories
@@ -107,19 +107,19 @@ class RunIndex:
 
     def directory(self, run_id: str) -> RunDirectory:
         """Return a run by its id here, or by the id of its record or the beginning of that; else ``UsageError``."""
-        places = self.directories()
-        found = places.get(run_id)
-        if found is None and len(named := [item for item in places.values() if item.root.name.startswith(run_id)]) == 1:
-            found = named[0]
-        if found is None:
+        runs = self.directories()
+        run = runs.get(run_id)
+        if run is None and len(named := [item for item in runs.values() if item.root.name.startswith(run_id)]) == 1:
+            run = named[0]
+        if run is None:
             raise UsageError(f"There is no run {run_id[:80]!r} here; it may have been moved or removed.")
-        return found
+        return run
 
     def stamp(self) -> str:
         """Return what changes whenever any run does, comes or goes."""
         total = hashlib.sha256()
-        for place in self.directories().values():
-            total.update(f"{place.id} {place.stamp()}\n".encode())
+        for directory in self.directories().values():
+            total.update(f"{directory.id} {directory.stamp()}\n".encode())
         return total.hexdigest()
 
     def words(self) -> str:
@@ -128,7 +128,7 @@ class RunIndex:
 
     def without_roots(self, text: str) -> str:
         """Return a text with no path to the directories that were asked for: only what lies below is named."""
-        return without_directories(text, [path for places in self._below for path in places])
+        return without_directories(text, [path for pair in self._below for path in pair])
 
 
 def _directory(top: Path, given: Path, root: Path) -> RunDirectory | None:
@@ -147,10 +147,10 @@ def _below(top: Path, root: Path) -> Path:
 
 def _stamp(path: Path) -> str:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return "-"
-    return f"{found.st_mtime_ns}.{found.st_size}" if not stat.S_ISLNK(found.st_mode) else "link"
+    return f"{status.st_mtime_ns}.{status.st_size}" if not stat.S_ISLNK(status.st_mode) else "link"
 
 
 LISTED = (
@@ -198,11 +198,11 @@ class ViewedRun:
         return [*points, (spent, points[-1][1])] if points and points[-1][0] < spent else points
 
 
-def viewed_run(place: RunDirectory, run: CheckedRun) -> ViewedRun:
+def viewed_run(directory: RunDirectory, run: CheckedRun) -> ViewedRun:
     """Return a run as pages show it."""
     summary = run.summary
-    is_played = not summary.is_finished and place.is_played
-    return ViewedRun(place, run_row(run), ending(summary), is_played, summary.is_finished)
+    is_played = not summary.is_finished and directory.is_played
+    return ViewedRun(directory, run_row(run), ending(summary), is_played, summary.is_finished)
 
 
 def listed(run: ViewedRun, group: str | None, *more: str) -> dict[str, Any]:

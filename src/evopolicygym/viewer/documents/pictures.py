@@ -37,8 +37,8 @@ def picture_parts(space: RecordedSpace, name: str = "") -> Iterator[tuple[str, B
             for key, part in space.spaces:
                 yield from picture_parts(part, f"{name}.{key}" if name else key)
         case Tuple():
-            for place, part in enumerate(space.spaces):
-                yield from picture_parts(part, f"{name}[{place}]")
+            for index, part in enumerate(space.spaces):
+                yield from picture_parts(part, f"{name}[{index}]")
 
 
 def without_pictures(value: Any, space: RecordedSpace) -> Any:  # noqa: ANN401 - a value of the space
@@ -74,25 +74,27 @@ def block_steps(space: RecordedSpace) -> int:
     return max(1, MOST_BLOCK // max(1, sum(prod(part.shape) for _, part in picture_parts(space))))
 
 
-def pictures_bundle(record: RunRecord, place: RecordedEpisode, block: int) -> dict[str, Any]:
+def pictures_bundle(record: RunRecord, recorded: RecordedEpisode, block: int) -> dict[str, Any]:
     """Return a block of what the policy saw, at the steps that the episode's document has, as Base64 of bytes.
 
     Raises ``UsageError`` where there is no such block.
     """
     space = recorded_space(record.state.opened.observation_schema)
     parts = list(picture_parts(space))
-    size, length = block_steps(space), place.episode.length if place.episode else 0
+    size, length = block_steps(space), recorded.episode.length if recorded.episode else 0
     wanted = thinned_steps(length)[block * size : (block + 1) * size] if length else []
-    if not parts or not wanted or step_files(record, place.folder) is None:
+    if not parts or not wanted or step_files(record, recorded.folder) is None:
         raise UsageError(f"There is no block {block} of pictures of this episode.")
-    played = read_steps(place.folder, space, recorded_space(record.state.opened.action_schema), root=record.paths.root)
-    seen = list(_seen(played or iter(()), wanted))
+    played = read_steps(
+        recorded.folder, space, recorded_space(record.state.opened.action_schema), root=record.paths.root
+    )
+    observations = list(_seen(played or iter(()), wanted))
     return {
         "first": block * size,
-        "count": len(seen),
+        "count": len(observations),
         "pictures": {
             name: base64.b64encode(
-                b"".join(np.asarray(_part(item, name), np.uint8).tobytes() for item in seen)
+                b"".join(np.asarray(_part(item, name), np.uint8).tobytes() for item in observations)
             ).decode()
             for name, _ in parts
         },
@@ -101,13 +103,13 @@ def pictures_bundle(record: RunRecord, place: RecordedEpisode, block: int) -> di
 
 def _seen(played: Iterator[Step], wanted: Sequence[int]) -> Iterator[Any]:
     """Yield what was seen after each of so many steps; the last of an episode's led to its final observation."""
-    places, before = set(wanted), None
+    steps, before = set(wanted), None
     count = 0
     for count, step in enumerate(islice(played, wanted[-1] + 1), 1):
-        if count - 1 in places and step.observation is not None:
+        if count - 1 in steps and step.observation is not None:
             yield step.observation
         before = step
-    if count in places and before is not None and before.final_observation is not None:
+    if count in steps and before is not None and before.final_observation is not None:
         yield before.final_observation
 
 
@@ -132,16 +134,16 @@ def films_bundle(runs: Iterable[tuple[ViewedRun, RunTables]]) -> list[dict[str, 
     for run, tables in runs:
         record = tables.record
         for (split, case), name in _films(tables):
-            place = find_episode(record, name)
-            file = film_file(record, place)
+            recorded = find_episode(record, name)
+            file = film_file(record, recorded)
             cases[run.row.commitment, split, case].append(
                 document(run.row, "agent", "seed")
                 | {
                     "run": run.directory.id,
-                    "submission": place.submission,
+                    "submission": recorded.submission,
                     "name": name,
-                    "episode_return": place.episode.episode_return if place.episode else place.episode_return,
-                    "film": film_shown(film_read(record, file) if file else None, place),
+                    "episode_return": recorded.episode.episode_return if recorded.episode else recorded.episode_return,
+                    "film": film_shown(film_read(record, file) if file else None, recorded),
                 }
             )
     several = [(split, case, films) for (_, split, case), films in cases.items() if films[1:]]
@@ -155,6 +157,6 @@ def _films(tables: RunTables) -> Iterator[tuple[tuple[Split, int], str]]:
     selected = [submission for submission in tables.submissions if submission.is_selected]
     for submission in (*tables.submissions, *selected):
         for name in hidden_bundle(tables, submission)["films"]:
-            place = find_episode(tables.record, name)
-            chosen[place.split, place.case] = name
+            recorded = find_episode(tables.record, name)
+            chosen[recorded.split, recorded.case] = name
     yield from chosen.items()

@@ -108,14 +108,14 @@ class RecordedEpisode:
 
 def find_episode(record: RunRecord, name: str) -> RecordedEpisode:
     """Return an episode by its name; raise ``UsageError`` where there is none of it."""
-    place = _located(record, name)
-    if place.episode is not None or place.split is not Split.HELD_OUT:
-        return place
-    known = post_hoc_known(record.paths).get(place.checkpoint)
-    if known is None or place.position >= len(known.returns):
-        return place
-    failure = known.failures.get(place.position)
-    return replace(place, episode_return=known.returns[place.position], failure=failure)
+    recorded = _located(record, name)
+    if recorded.episode is not None or recorded.split is not Split.HELD_OUT:
+        return recorded
+    known = post_hoc_known(record.paths).get(recorded.checkpoint)
+    if known is None or recorded.position >= len(known.returns):
+        return recorded
+    failure = known.failures.get(recorded.position)
+    return replace(recorded, episode_return=known.returns[recorded.position], failure=failure)
 
 
 def film_named(record: RunRecord, name: str) -> Path | None:
@@ -135,16 +135,16 @@ def _located(record: RunRecord, name: str) -> RecordedEpisode:
     return _hidden(state, paths, split, submission, position)
 
 
-def film_file(record: RunRecord, place: RecordedEpisode) -> Path | None:
+def film_file(record: RunRecord, recorded: RecordedEpisode) -> Path | None:
     """Return an episode's film where there is one, no link leads to it, and it is no larger than is shown.
 
     Somebody's comes before the agent's.
     """
     paths = record.paths
-    made = paths.films / film_name(place.split, place.submission, place.checkpoint, place.position)
-    agents = place.folder / FILM if place.split is Split.TRAIN else None
-    found = (below(paths.root, item) for item in (made, agents) if item)
-    return next((item for item in found if item and _is_film(item)), None)
+    made = paths.films / film_name(recorded.split, recorded.submission, recorded.checkpoint, recorded.position)
+    agents = recorded.folder / FILM if recorded.split is Split.TRAIN else None
+    candidates = (below(paths.root, item) for item in (made, agents) if item)
+    return next((item for item in candidates if item and _is_film(item)), None)
 
 
 def _is_film(path: Path) -> bool:
@@ -157,9 +157,9 @@ def film_read(record: RunRecord, file: Path) -> Film | None:
     return read_film(file, record.paths.root)
 
 
-def film_shown(film: Film | None, place: RecordedEpisode) -> dict[str, Any]:
+def film_shown(film: Film | None, recorded: RecordedEpisode) -> dict[str, Any]:
     """Return how a film's frames go with an episode's steps; only that there is one where that isn't known."""
-    if film is None or film.shot.fps <= 0 or (place.episode and film.shot.length != place.episode.length):
+    if film is None or film.shot.fps <= 0 or (recorded.episode and film.shot.length != recorded.episode.length):
         return {"frames": None}
     shot = film.shot
     return {

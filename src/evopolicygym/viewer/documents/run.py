@@ -55,15 +55,15 @@ class ModelUsage:
 def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
     """Return all requests in the order of their times; empty where there is no such log."""
     content = read_bytes(below(paths.root, paths.logs / MODEL_LOG), MOST_LOG)
-    found = []
+    uses = []
     for line in (content or b"").splitlines():
         with suppress(ValueError, TypeError, RecursionError):
             entry = json.loads(line)
             if isinstance(entry, dict) and isinstance(entry.get("time"), str) and "input" in entry:
                 tokens_in, tokens_out, seconds = (_number(entry.get(name)) for name in ("input", "output", "seconds"))
                 cost = None if entry.get("cost") is None else _number(entry["cost"])
-                found.append(ModelUse(entry["time"], tokens_in, tokens_out, cost, seconds))
-    return tuple(sorted(found, key=_time))
+                uses.append(ModelUse(entry["time"], tokens_in, tokens_out, cost, seconds))
+    return tuple(sorted(uses, key=_time))
 
 
 def usage_of(requests: Sequence[ModelUse]) -> ModelUsage:
@@ -109,20 +109,20 @@ def run_bundle(run: ViewedRun, tables: RunTables) -> dict[str, Any]:
 
 def bundle_of(record: RunRecord, checkpoint: str) -> Bundle | None:
     """Return a checkpoint's files; None where they aren't there."""
-    place = within(record.paths.root, record.paths.checkpoints.name, checkpoint)
-    return read_bundle(place, record.paths.root, record.ignored) if place is not None else None
+    directory = within(record.paths.root, record.paths.checkpoints.name, checkpoint)
+    return read_bundle(directory, record.paths.root, record.ignored) if directory is not None else None
 
 
 def _submissions(tables: RunTables) -> list[dict[str, Any]]:
     """Return the rows of all submissions, each with its episodes and the state of the run after it."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     first_with: dict[str, int] = {}
     played = defaultdict(list)
     for episode in tables.episodes:
         played[episode.submission].append(document(episode, *EPISODE))
     history, used = submission_history(tables.record.state), usage_before_submissions(tables.record)
     for row, milestone, usage in zip(tables.submissions, history, used, strict=True):
-        found.append(
+        rows.append(
             document(row)
             | document(milestone, "spent", "best", "is_new_best")
             | {
@@ -133,7 +133,7 @@ def _submissions(tables: RunTables) -> list[dict[str, Any]]:
             }
         )
         first_with.setdefault(row.checkpoint, row.submission)
-    return found
+    return rows
 
 
 def _turns(record: RunRecord) -> list[dict[str, Any]]:

@@ -49,8 +49,8 @@ def _flat(value: Any, name: str) -> Iterator[tuple[str, float]]:  # noqa: ANN401
         for key, part in value.items():
             yield from _flat(part, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list | tuple):
-        for place, part in enumerate(value):
-            yield from _flat(part, f"{name}[{place}]")
+        for index, part in enumerate(value):
+            yield from _flat(part, f"{name}[{index}]")
     elif isinstance(value, bool | int | float) or value in {"NaN", "Inf", "-Inf"}:
         yield name, float(value)
 
@@ -72,12 +72,12 @@ def thinned(kept: Sequence[Kept], led_to: Mapping[str, float], components: Seque
         "steps": len(kept),
         "every": at[1] - at[0],
         "t": at,
-        "rewards": [*_rounded(rewards[place] for place in steps), None],
-        "returns": _rounded([*(sums[place] for place in steps), sums[-1]]),
-        "observations": _columns([*(kept[place][1] for place in steps), led_to]),
-        "actions": _columns([*(kept[place][2] for place in steps), {}]),
-        "components": _columns([*(_parts(kept[place][0].info, components) for place in steps), {}]),
-        "clipped": [place for place in steps if kept[place][0].clipped],
+        "rewards": [*_rounded(rewards[index] for index in steps), None],
+        "returns": _rounded([*(sums[index] for index in steps), sums[-1]]),
+        "observations": _columns([*(kept[index][1] for index in steps), led_to]),
+        "actions": _columns([*(kept[index][2] for index in steps), {}]),
+        "components": _columns([*(_parts(kept[index][0].info, components) for index in steps), {}]),
+        "clipped": [index for index in steps if kept[index][0].clipped],
     }
 
 

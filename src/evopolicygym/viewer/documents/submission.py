@@ -41,8 +41,8 @@ def _feedback(record: RunRecord, state: SubmissionState) -> dict[str, Any] | Non
     if below(root, directory) is None:
         return None
     episodes = []
-    for place, case in enumerate(state.charged.env_instances[:MOST_OUTPUTS]):
-        folder = directory / EPISODES / episode_name(state.first_global_episode + place)
+    for index, case in enumerate(state.charged.env_instances[:MOST_OUTPUTS]):
+        folder = directory / EPISODES / episode_name(state.first_global_episode + index)
         texts = {name: _text(root, folder / f"{name}.txt", MOST_PRINTED) for name in ("stdout", "stderr", "error")}
         episodes.append({"name": folder.name, "case": case, **texts})
     return {
@@ -55,8 +55,8 @@ def _feedback(record: RunRecord, state: SubmissionState) -> dict[str, Any] | Non
 
 
 def _text(root: Path, path: Path, most: int = MOST_DIFFED) -> dict[str, object] | None:
-    found = excerpt(below(root, path), most)
-    return document(found) if found and found.text.strip() else None
+    content = excerpt(below(root, path), most)
+    return document(content) if content and content.text.strip() else None
 
 
 def _json(root: Path, path: Path) -> Any:  # noqa: ANN401 - whatever stands there, shown as text
@@ -104,9 +104,9 @@ def _named(split: Split, number: int, row: EpisodeRow) -> dict[str, Any]:
 def _post_hoc(record: RunRecord, submission: SubmissionRow) -> list[dict[str, Any]]:
     """Return the held-out episodes of a checkpoint that were played after the score was known."""
     known = post_hoc_known(record.paths).get(submission.checkpoint, PostHoc((), {}))
-    found = []
+    rows = []
     for case, value in enumerate(known.returns[: record.state.cases(Split.HELD_OUT)]):
         name, failure = f"{Split.HELD_OUT.value}-{submission.submission}-{case}", known.failures.get(case)
         row = {"name": name, "position": case, "case": case, "episode_return": value}
-        found.append(row | {"failure": failure.reason.value if failure else None})
-    return found
+        rows.append(row | {"failure": failure.reason.value if failure else None})
+    return rows

@@ -27,20 +27,20 @@ Groups = Mapping[str, str]
 """The titles of runs' groups by the runs' ids; a run that is in none yet is missing."""
 
 
-def settings_bundle(beside: Sequence[str], *, are_kept: bool = False) -> dict[str, Any]:
+def settings_bundle(table_names: Sequence[str], *, are_kept: bool = False) -> dict[str, Any]:
     """Return what pages begin with: the shipped tables that there are, and those that stand beside the runs at first.
 
     Pages that ``are_kept`` on a disk have the leaderboard with these tables and the one without any, and one switch.
     Raises ``UnknownName`` where there is no table of a name.
     """
-    for name in beside:
+    for name in table_names:
         shipped(name)
-    known = [name for name in shipped_names() if name in beside or not are_kept]
+    known = [name for name in shipped_names() if name in table_names or not are_kept]
     return {
         "shipped": [
             {"name": name, "source": shipped(name).source, "entries": _entries_of(shipped(name))} for name in known
         ],
-        "beside": [name for name in known if name in beside],
+        "beside": [name for name in known if name in table_names],
         "together": are_kept,
     }
 
@@ -50,9 +50,9 @@ def _entries_of(table: PublishedTable) -> list[str]:
     return list(dict.fromkeys([*(entry.name for entry in table.entries), *(run.agent for run in table.runs)]))
 
 
-def suite_name(beside: Iterable[str]) -> str:
+def suite_name(table_names: Iterable[str]) -> str:
     """Return the name of the leaderboard's document with these shipped tables beside, in the order of the settings."""
-    names = ",".join(beside)
+    names = ",".join(table_names)
     return f"suite/{names}" if names else "suite"
 
 
@@ -77,10 +77,10 @@ def groups_of(runs: Iterable[ViewedRun]) -> Groups:
     finished = [run for run in runs if run.is_finished]
     rows, _ = set_copies_apart(run.row for run in finished)
     titles = {row.identity: group.title for group in group_comparable(rows, (), TableFilter()) for row in group.runs}
-    found = {run.directory.id: titles[run.row.identity] for run in finished}
-    alike = {_settings(run): found[run.directory.id] for run in finished}
+    titles_by_run = {run.directory.id: titles[run.row.identity] for run in finished}
+    alike = {_settings(run): titles_by_run[run.directory.id] for run in finished}
     others = [run for run in runs if not run.is_finished and _settings(run) in alike]
-    return found | {run.directory.id: alike[_settings(run)] for run in others}
+    return titles_by_run | {run.directory.id: alike[_settings(run)] for run in others}
 
 
 def _settings(run: ViewedRun) -> tuple[object, ...]:
@@ -95,8 +95,8 @@ def suite_bundle(finished: Sequence[ViewedRun], tables: Sequence[PublishedTable]
     runs, _ = set_copies_apart(run.row for run in finished)
     boards = {title: leaderboard(table) for title, table in score_tables(runs, tables).items()}
     of_groups = {group.title: group.runs for group in group_comparable(runs, tables, TableFilter())}
-    found = leaderboards_document(boards)
-    groups = found.get("tables") or [{"title": next(iter(boards)), **found}]
+    leaderboards = leaderboards_document(boards)
+    groups = leaderboards.get("tables") or [{"title": next(iter(boards)), **leaderboards}]
     for group in groups:
         group.pop("problems", None)
         group["runs"] = [ids[run.root] for run in of_groups[group["title"]] if run.root in ids]
@@ -146,4 +146,4 @@ def by_entry_and_group(key: tuple[str, str | None]) -> tuple[str, bool, str]:
 def _elsewhere(gymnasium_ids: Iterable[str]) -> list[str]:
     """Return what was published of environments under other protocols, a sentence each that says so."""
     known = [other_figures(name) for name in other_names()]
-    return [figures_note(found) for id_ in gymnasium_ids for item in known if (found := item.of_id(id_))]
+    return [figures_note(figures) for id_ in gymnasium_ids for item in known if (figures := item.of_id(id_))]

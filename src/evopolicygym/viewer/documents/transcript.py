@@ -39,7 +39,7 @@ class Index:
 
 def transcript_index(path: Path | None) -> Index:
     """Return the index of a transcript, read once from end to end and not held."""
-    starts, times, found = array("q"), list[str](), SubmissionOffsets()
+    starts, times, submissions = array("q"), list[str](), SubmissionOffsets()
     offset = begun = 0
     for line in _lines(path):
         if not starts or offset - begun >= PAGE_BYTES:
@@ -48,9 +48,9 @@ def transcript_index(path: Path | None) -> Index:
             begun = offset
         if not times[-1] and (time := _TIME.search(line[:400])):
             times[-1] = time.group(1).decode("ascii", "replace")
-        found.add(line, offset)
+        submissions.add(line, offset)
         offset += len(line)
-    return Index(starts, tuple(times), found.offsets, offset)
+    return Index(starts, tuple(times), submissions.offsets, offset)
 
 
 def _lines(path: Path | None) -> Iterator[bytes]:
@@ -77,13 +77,13 @@ def transcript_page(record: RunRecord, index: Index, page: int, requests: Sequen
             here[offset].append(number)
     entries = page_entries(_with_offsets(content, begin), record.state.opened.agent.name, here)
     add_usage(entries, requests, is_first_page=page == 0)
-    places = {
-        submission.index: found
+    submission_pages = {
+        submission.index: page_number
         for submission in record.state.submissions
-        if (found := page_of(index, submission.index, submission.charged.time)) is not None
+        if (page_number := page_of(index, submission.index, submission.charged.time)) is not None
     }
     for submission in record.state.submissions:
-        if submission.index not in index.marks and places.get(submission.index) == page:
+        if submission.index not in index.marks and submission_pages.get(submission.index) == page:
             _add_by_time(entries, submission.index, submission.charged.time)
     return {
         "page": page,
@@ -91,7 +91,7 @@ def transcript_page(record: RunRecord, index: Index, page: int, requests: Sequen
         "size": index.size,
         "entries": entries,
         "starts": list(index.starts) if page == 0 else None,
-        "submissions": places,
+        "submissions": submission_pages,
     }
 
 
@@ -105,7 +105,7 @@ def _with_offsets(content: bytes, begin: int) -> list[Line]:
 
 def _add_by_time(entries: list[dict[str, Any]], number: int, time: str) -> None:
     """Add a submission after the last entry that was said before it."""
-    timed = [place for place, entry in enumerate(entries) if entry["time"] and entry["time"] <= time]
+    timed = [index for index, entry in enumerate(entries) if entry["time"] and entry["time"] <= time]
     if timed:
         entries.insert(timed[-1] + 1, submission_entry(entries[timed[-1]]["at"], number))
 

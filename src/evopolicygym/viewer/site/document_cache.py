@@ -268,12 +268,12 @@ def pairs(runs: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     tasks = defaultdict(list)
     for run in runs:
         tasks[run["task"]].append(run)
-    found = defaultdict(list)
+    others_by_run = defaultdict(list)
     for own in tasks.values():
         best = sorted(own, key=_worst_last)[:MOST_COMPARED]
         for first, second in combinations(sorted(run["id"] for run in best), 2):
-            found[first].append(second)
-    return dict(found)
+            others_by_run[first].append(second)
+    return dict(others_by_run)
 
 
 def _worst_last(run: Mapping[str, Any]) -> tuple[bool, float, str]:

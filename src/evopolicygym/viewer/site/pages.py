@@ -167,9 +167,9 @@ def shell(kept: Mapping[str, Any], *, single: bool) -> tuple[str, str]:
     imports = _as_script_text({"imports": modules})
     begin = 'import "main.js";'
     style = files["style.css"]
-    beside = "" if single else " 'self' file:"  # not every browser accepts 'self' for a page on a disk
+    sources = "" if single else " 'self' file:"  # not every browser accepts 'self' for a page on a disk
     policy = _POLICY.format(
-        scripts=f"data: {_hash(imports)} {_hash(begin)}{beside}", styles=_hash(style), beside=beside
+        scripts=f"data: {_hash(imports)} {_hash(begin)}{sources}", styles=_hash(style), beside=sources
     )
     text = files["index.html"]
     for before, after in (
