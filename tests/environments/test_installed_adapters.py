@@ -56,18 +56,54 @@ def said(pack: str, program: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(
-    "pack",
-    [
-        *("craftax", "crafter", "flatland", "grid2op", "jsbgym", "jumanji", "kore", "metaworld", "minihack", "nle"),
-        *("procgen", "robosuite", "simglucose"),
-    ],
-)
+ADAPTED = {
+    "craftax": "craftax/Craftax-Symbolic-v1",
+    "crafter": "crafter/CrafterSymbolic-v1",
+    "flatland": "flatland/Trains-v0",
+    "grid2op": "grid2op/Attack-v0",
+    "jsbgym": "C172-TurnHeadingControlTask-Shaping.STANDARD-NoFG-v0",
+    "jumanji": "jumanji/Snake-v1",
+    "kore": "kore/Balanced-v0",
+    "metaworld": "Meta-World/reach-v3",
+    "minihack": "MiniHack-River-v0",
+    "nle": "NetHackScore-v0",
+    "procgen": "procgen/chaser",
+    "robosuite": "robosuite/Lift",
+    "simglucose": "simglucose/Day-v0",
+}
+"""A task of every pack with an adapter."""
+
+
+@pytest.mark.parametrize("pack", ADAPTED)
 def test_every_task_is_registered(pack: str) -> None:
     """Each id that the pack names is known to gymnasium once the adapter is imported."""
     registered = said(pack, "say(ids=list(gymnasium.registry))")["ids"]
 
     assert {task.id for task in pack_catalog.load(pack).tasks} - set(registered) == set()
+
+
+@pytest.mark.parametrize("pack", ADAPTED)
+def test_a_reset_without_a_seed_follows_from_the_last_seed(pack: str) -> None:
+    """Episodes after a seeded one repeat in another simulator, and another seed has others."""
+    found = said(
+        pack,
+        f"""
+def follow(seed):
+    environment = gymnasium.make("{ADAPTED[pack]}")
+    environment.reset(seed=seed)
+    played = []
+    for _ in range(3):
+        played.append(leaves(environment.reset()[0]))
+        for _ in range(5):
+            environment.step(environment.action_space.sample())
+    return played
+
+follow(1)
+say(one=follow(5), again=follow(5), other=follow(6))
+""",
+    )
+
+    assert found["one"] == found["again"] != found["other"]
 
 
 def test_a_goal_of_metaworld_is_placed_by_the_seed() -> None:

@@ -160,6 +160,22 @@ def test_a_group_is_told_apart_by_its_ids() -> None:
     ]
 
 
+def test_a_group_completes_the_texts_of_its_ids() -> None:
+    """What the text of an id leaves out is that of its group; a variant's own text is completed by that of its id."""
+    text = (
+        GOOD.replace('kind = "tuning"', 'kind = "tuning"\ntext = { objective = "Each.", reward = "One." }')
+        + '[texts."Two-v0"]\nobjective = "Two."\n'
+        + '[[tasks]]\nids = ["Two-v0"]\nkind = "tuning"\nvariant = "ram"\ntext = { reward = "Two." }\n'
+    )
+    tasks = pack_catalog.decode(text, "mine").tasks
+
+    assert [(task.text.objective, task.text.reward) for task in tasks] == [
+        ("Each.", "One."),
+        ("Two.", "One."),
+        ("Two.", "Two."),
+    ]
+
+
 def test_a_variant_has_a_text_and_an_idle_action_of_its_own() -> None:
     """A variant may see and do other things than its id, whose text is then not that of the variant."""
     text = (

@@ -71,9 +71,13 @@ class _TaskGroup:
     success: Success | None = None
 
     def tasks(self, texts: Mapping[str, PackText], limits: Mapping[str, int]) -> Iterator[PackTask]:
-        """Yield the tasks, each with the text and the limit of its id where there is one."""
-        own_limit, own_text = (self.max_steps, self.text) if self.variant else (None, PackText())
+        """Yield the tasks, each with the limit of its id, and with the text of its id completed by that of the group.
+
+        A variant's limit and text come first, since they differ from those of the id's other tasks.
+        """
         for gymnasium_id in self.ids:
+            id_text = texts.get(gymnasium_id, PackText())
+            own_limit = self.max_steps if self.variant else None
             yield PackTask(
                 id=gymnasium_id,
                 name=task_name(gymnasium_id, self.variant),
@@ -81,10 +85,15 @@ class _TaskGroup:
                 weight=self.weight,
                 max_steps=own_limit or limits.get(gymnasium_id, self.max_steps),
                 arguments=self.arguments,
-                text=own_text if own_text != PackText() else texts.get(gymnasium_id, self.text),
+                text=_completed(self.text, id_text) if self.variant else _completed(id_text, self.text),
                 idle_action=self.idle_action,
                 success=self.success,
             )
+
+
+def _completed(text: PackText, rest: PackText) -> PackText:
+    """Return a text whose empty fields are those of another."""
+    return PackText(**(asdict(rest) | {name: words for name, words in asdict(text).items() if words}))
 
 
 @dataclass(frozen=True, slots=True)

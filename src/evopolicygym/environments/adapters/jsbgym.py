@@ -9,21 +9,22 @@ from gymnasium.envs.registration import WrapperSpec, registry
 
 TURN = "TurnHeadingControlTask"
 """In the ids of tasks whose headings are drawn."""
+SEEDS = 2**31
 
 
 class SeededTurn(gymnasium.Wrapper[Any, Any, Any, Any]):
     """A flight whose first and wanted headings the seed of a reset decides; the global generator is left as it was."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start the flight of a seed, or any flight without one."""
+        """Start the flight of a seed, or the next one without a seed."""
+        flight: Any = self.unwrapped
+        gymnasium.Env.reset(flight, seed=seed)  # the generator that gymnasium promises; the flight uses Python's
         before = random.getstate()
-        if seed is not None:
-            random.seed(seed)
+        random.seed(int(flight.np_random.integers(SEEDS)) if seed is None else seed)
         try:
             return self.env.reset(seed=seed, options=options)
         finally:
-            if seed is not None:
-                random.setstate(before)
+            random.setstate(before)
 
 
 for _spec in registry.values():
