@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,10 +11,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from evopolicygym.judge.server import MAX_BODY, JudgeConnection
 from evopolicygym.model_proxy.proxy import ProxyConnection
 from evopolicygym.serving.connection import Connection
+from evopolicygym.serving.http_server import Server as HttpServer
 from evopolicygym.viewer.site.serving import ServedViewer
 from fakes import open_run
 from libraries import needs_library
@@ -163,3 +167,29 @@ def test_too_many_connections(row: Server, tmp_path: Path, monkeypatch: pytest.M
         assert server.ask({}) == 200
         with suppress(ConnectionResetError):
             assert silent[0].recv(1) == b""
+
+
+def test_a_burst_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of connections that come while the server is busy, all but the newest make room, too."""
+    monkeypatch.setattr(Connection, "max_connections", 3)
+    monkeypatch.setattr(Connection, "request_s", 10 * PATIENCE_S)
+    begun, leave = threading.Event(), threading.Event()
+
+    async def busy(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        leave.wait(PATIENCE_S)  # no other connection is looked at meanwhile
+        await PlainTextResponse("done")(scope, receive, send)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, HttpServer(busy, "busy") as server, ExitStack() as stack:
+        served = Served(server.serve(listener), "GET", "/", "/")
+        asking = stack.enter_context(served.connect())
+        asking.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert begun.wait(PATIENCE_S)
+        silent = [stack.enter_context(served.connect()) for _ in range(20)]
+        leave.set()
+        assert asking.recv(12) == b"HTTP/1.1 200"
+        for one in silent[:-3]:
+            with suppress(ConnectionResetError):
+                assert one.recv(1) == b""
+        silent[-1].sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert silent[-1].recv(12) == b"HTTP/1.1 200"

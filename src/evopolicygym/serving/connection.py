@@ -36,7 +36,7 @@ class Connection(H11Protocol):
         self._wait_for_request()
         if len(self.tasks) > self.max_connections:  # requests of clients that have left
             self._refuse_for_now()
-        elif len(self.connections) > self.max_connections:
+        elif len(self._others()) >= self.max_connections:
             self._evict_oldest()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -78,7 +78,9 @@ class Connection(H11Protocol):
             self._refuse_for_now()
 
     def _others(self) -> "list[Connection]":
-        return [each for each in self.connections if isinstance(each, Connection) and each is not self]
+        """Return the other open connections; uvicorn lists those that are being closed until they are."""
+        others = [each for each in self.connections if isinstance(each, Connection) and each is not self]
+        return [each for each in others if not each.transport.is_closing()]
 
     def _body_is_short(self) -> bool:
         lengths = [value for name, value in self.headers if name == b"content-length"]
