@@ -21,7 +21,7 @@ from places import SUPPORT
 from playground import local_executor, one_worker, policy
 from simulators import spec
 
-PLACE, WHY_NONE = private_copy._place()
+PLACE, WHY_NONE = private_copy._memory_directory()
 pytestmark = [needs_bubblewrap, pytest.mark.skipif(bool(WHY_NONE), reason=WHY_NONE)]
 
 LOOK = """

@@ -112,22 +112,22 @@ def conversation(task: str, draw: random.Random) -> list[dict]:
     ]
 
 
-def wrapped(found: Tokenizer) -> PreTrainedTokenizerFast:
+def wrapped(tokens: Tokenizer) -> PreTrainedTokenizerFast:
     """Return a tokenizer with Qwen2.5's template, whose tool calls TRL can read."""
     return PreTrainedTokenizerFast(
-        tokenizer_object=found, pad_token=PAD, eos_token=END, chat_template=qwen2_5_chat_template, padding_side="left"
+        tokenizer_object=tokens, pad_token=PAD, eos_token=END, chat_template=qwen2_5_chat_template, padding_side="left"
     )
 
 
 def tokenizer_of(task: str, tools: list) -> PreTrainedTokenizerFast:
     """Return a byte-level BPE of lines, which makes few tokens of the prompt that all conversations share."""
-    found = Tokenizer(models.BPE())
+    tokens = Tokenizer(models.BPE())
     lines = pre_tokenizers.Split("\n", "merged_with_previous")
-    found.pre_tokenizer = pre_tokenizers.Sequence(
+    tokens.pre_tokenizer = pre_tokenizers.Sequence(
         [lines, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
-    found.decoder = decoders.ByteLevel()
-    tokenizer = wrapped(found)
+    tokens.decoder = decoders.ByteLevel()
+    tokenizer = wrapped(tokens)
     draw = random.Random(1)  # noqa: S311 - no secret
     texts = [tokenizer.apply_chat_template(conversation(task, draw), tools=tools, tokenize=False) for _ in range(50)]
     trainer = trainers.BpeTrainer(
@@ -136,9 +136,9 @@ def tokenizer_of(task: str, tools: list) -> PreTrainedTokenizerFast:
         special_tokens=[PAD, "<|im_start|>", END],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
-    found.train_from_iterator(texts, trainer)
-    found.add_tokens([AddedToken("<tool_call>"), AddedToken("</tool_call>")])
-    return wrapped(found)
+    tokens.train_from_iterator(texts, trainer)
+    tokens.add_tokens([AddedToken("<tool_call>"), AddedToken("</tool_call>")])
+    return wrapped(tokens)
 
 
 def warm(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, task: str, tools: list) -> float:
@@ -162,11 +162,11 @@ def warm(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, task: str,
             labels.append(torch.tensor(known))
         batch = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_token_id)
         wanted = torch.nn.utils.rnn.pad_sequence(labels, batch_first=True, padding_value=-100)
-        found = model(input_ids=batch, attention_mask=(batch != tokenizer.pad_token_id).long(), labels=wanted)
+        output = model(input_ids=batch, attention_mask=(batch != tokenizer.pad_token_id).long(), labels=wanted)
         optimiser.zero_grad()
-        found.loss.backward()
+        output.loss.backward()
         optimiser.step()
-        loss = found.loss.item()
+        loss = output.loss.item()
     return loss
 
 
@@ -207,7 +207,7 @@ def main(wire: str, url: str) -> None:
         )  # fmt: skip
         trainer.train()
     after = torch.cat([each.detach().flatten() for each in trainer.model.parameters()])
-    found = {
+    result = {
         "parameters": len(after),
         "warm_loss": loss,
         "prompt": len(tokenizer(task)["input_ids"]),
@@ -215,7 +215,7 @@ def main(wire: str, url: str) -> None:
         "moved": torch.linalg.vector_norm(after - before).item(),
         "norm": torch.linalg.vector_norm(before).item(),
     }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ _Entry = tuple[str, str, os.stat_result]
 
 def new_directory() -> Layers | None:
     """Return a directory in memory for the copy of a run, which its owner closes; None if none can be made here."""
-    parent, _ = _place()
+    parent, _ = _memory_directory()
     with suppress(OSError):
         return Layers(parent) if parent else None
     return None
@@ -48,7 +48,7 @@ def new_directory() -> Layers | None:
 def shared_copy(directory: Path | None, sources: Iterable[Source]) -> tuple[Path | None, str]:
     """Return the copy in a run's directory, which the first worker makes while others wait; else None, and why."""
     if directory is None:
-        return None, _place()[1] or "no directory in memory is given for it"
+        return None, _memory_directory()[1] or "no directory in memory is given for it"
     if not directory.exists():
         raise SandboxError(REMOVED.format(directory))
     with (directory / "lock").open("a") as lock:
@@ -75,7 +75,7 @@ def pages_finding() -> str:
 
 
 @cache
-def _place() -> tuple[str, str]:
+def _memory_directory() -> tuple[str, str]:
     """Return the first directory of layers that is a file system in memory with programs; empty, and why, if none."""
     mounts = [line.split(" - ") for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
     kinds = {mount.split()[4]: kind.split()[0] for mount, kind in mounts}

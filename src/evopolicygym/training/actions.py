@@ -103,11 +103,11 @@ def actions_of(step: Mapping[str, Any]) -> list[Action]:
 def read_text(text: str) -> list[Action]:
     """Return the actions of a text: files first, then commands in their order."""
     files: list[Action] = [
-        ("write", {"path": found[1] or "policy.py", "content": found[2]}) for found in FENCED.finditer(text)
+        ("write", {"path": match[1] or "policy.py", "content": match[2]}) for match in FENCED.finditer(text)
     ]
     commands: list[Action] = [
-        (found[1], dict(zip(NUMBERS[found[1]], map(int, found[2].split()), strict=False)))
-        for found in COMMAND.finditer(FENCED.sub("", text))
+        (match[1], dict(zip(NUMBERS[match[1]], map(int, match[2].split()), strict=False)))
+        for match in COMMAND.finditer(FENCED.sub("", text))
     ]
     return [*files, *commands] or [("look", {})]
 

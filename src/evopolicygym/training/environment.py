@@ -95,8 +95,8 @@ class RemoteSeat:
 
     def step(self, step: Mapping[str, Any], wait_s: float) -> Outcome:
         """Take a step."""
-        found = self._ask("/act", {**step, "wait_s": wait_s})
-        return Outcome(found["text"], found["reward"], found["done"], found["rewards"])
+        answer = self._ask("/act", {**step, "wait_s": wait_s})
+        return Outcome(answer["text"], answer["reward"], answer["done"], answer["rewards"])
 
     def document(self) -> dict[str, Any]:
         """Return what is known of the session."""
@@ -112,8 +112,8 @@ class RemoteSeat:
         request = Request(f"{self._url}{path}", data, headers)  # noqa: S310 - the URL is the user's
         try:
             with build_opener(ProxyHandler({})).open(request, timeout=ANSWER_S) as response:
-                found: dict[str, Any] = json.load(response)
-                return found
+                document: dict[str, Any] = json.load(response)
+                return document
         except HTTPError as error:
             raise _refusal(error) from error
         except (OSError, HTTPException) as error:

@@ -91,8 +91,8 @@ class Pool:
 
     def executor_info(self, spec: EnvironmentSpec) -> ExecutorInfo:
         """Return what a task's executor offers; the first time, wait for it to start."""
-        if found := self._infos.get(simulator_of(spec)):
-            return found
+        if info := self._infos.get(simulator_of(spec)):
+            return info
         self.play_and_wait(spec, lambda _: None)
         return self._infos[simulator_of(spec)]
 

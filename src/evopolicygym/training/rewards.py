@@ -43,16 +43,16 @@ class Shaping(StrEnum):
 
 def scale_of(spec: EnvironmentSpec) -> KnownScale:
     """Return the scale of a task, the one of ``leaderboard --norm known``; raise ``UsageError`` if it has none."""
-    found = known_scale(spec.name, environment_identity(spec), KnownScores.of(spec))
-    if found is None and spec.name in BEST:
+    scale = known_scale(spec.name, environment_identity(spec), KnownScores.of(spec))
+    if scale is None and spec.name in BEST:
         low = max((anchor.mean for anchor in (spec.random_anchor, spec.idle_anchor) if anchor), default=None)
         best, source = BEST[spec.name]
-        found = None if low is None else KnownScale(low, best, source)
-    if found is None:
+        scale = None if low is None else KnownScale(low, best, source)
+    if scale is None:
         raise UsageError(
             f"The task {spec.name!r} has no scale for rewards: no policy in it is known to beat random play."
         )
-    return found
+    return scale
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,17 +204,17 @@ class SessionWire:
 
     async def _verify(self, request: Request) -> Response:
         body, session_id = await json_body(request), session_id_of(request)
-        found = self.sessions.result(session_id)
-        if found is None:
+        result = self.sessions.result(session_id)
+        if result is None:
             try:
-                found = await self._scored(session_id)
+                result = await self._scored(session_id)
             except RequestRefused:
                 raise
             except EvoPolicyGymError as error:
                 self.sessions.close(session_id, "it failed, and was masked")
                 failed = {"mask_sample": True, "failure_kind": "evopolicygym:fault", "failure_reason": str(error)}
                 return _with_cookie(json_response({**body, "reward": 0.0, **failed}), session_id)
-        return _with_cookie(json_response({**body, **verification(found)}), session_id)
+        return _with_cookie(json_response({**body, **verification(result)}), session_id)
 
     async def _scored(self, session_id: str) -> dict[str, Any]:
         """Finish a session if its agent hasn't, wait for its score, and close it."""
@@ -247,8 +247,8 @@ class SessionWire:
     async def _session(self, request: Request) -> Response:
         """Answer what is known of a session, for a trainer; of a closed one, its result."""
         session_id = session_id_of(request)
-        if found := self.sessions.result(session_id):
-            return json_response(found)
+        if result := self.sessions.result(session_id):
+            return json_response(result)
         with self.sessions.in_use(session_id) as session:
             return json_response(session.document)
 
@@ -298,10 +298,10 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
 def _seed_of(row: Mapping[str, Any]) -> object:
     """Return the seed that a row names; raise ``UsageError`` if it names none."""
     metadata = row.get("verifier_metadata")
-    found = row.get("seed", metadata.get("seed") if isinstance(metadata, dict) else None)
-    if found is None:
+    seed = row.get("seed", metadata.get("seed") if isinstance(metadata, dict) else None)
+    if seed is None:
         raise UsageError("Missing seed: expected a row with an integer seed, which names its session.")
-    return found
+    return seed
 
 
 def _wait_s(body: Mapping[str, Any]) -> float | None:
@@ -314,8 +314,8 @@ def _wait_s(body: Mapping[str, Any]) -> float | None:
 
 def session_id_of(request: Request) -> str:
     """Return the session that a request names by its header or its cookie; raise ``UsageError`` if it names none."""
-    if found := request.headers.get(HEADER) or request.cookies.get(COOKIE):
-        return found
+    if session_id := request.headers.get(HEADER) or request.cookies.get(COOKIE):
+        return session_id
     raise UsageError(f"Missing session: expected the cookie that /seed_session sets, or the header {HEADER}.")
 
 

@@ -438,8 +438,8 @@ class TrainingSession:
 
     def _evaluate(self, split: Split, checkpoint: str) -> _Evaluation:
         """Return a checkpoint's hidden episodes; the first time, have them played."""
-        if found := self._evaluations.get((split, checkpoint)):
-            return found
+        if known := self._evaluations.get((split, checkpoint)):
+            return known
         evaluation = _Evaluation([None] * self.state.cases(split))
         self._evaluations[split, checkpoint] = evaluation
         jobs = [

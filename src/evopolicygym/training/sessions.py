@@ -115,8 +115,8 @@ def training_config(**options: Unpack[TrainingOptions]) -> TrainingConfig:
     for name, kind in kinds.items():
         if name in values:
             many = not isinstance(values[name], str)
-            found = tuple(_choice(name, each, kind) for each in (values[name] if many else (values[name],)))
-            values[name] = found if many else found[0]
+            choices = tuple(_choice(name, each, kind) for each in (values[name] if many else (values[name],)))
+            values[name] = choices if many else choices[0]
     for name in ("tasks", "worlds", "budgets"):
         if name in values:
             values[name] = tuple(values[name])
@@ -172,14 +172,14 @@ class SessionFactory:
         return self._scales[name]
 
     def _measured(self, spec: EnvironmentSpec) -> EnvironmentSpec:
-        found = list[EnvironmentSpec]()
+        measured = list[EnvironmentSpec]()
         builder = EpisodeJobBuilder(cases.derive(PUBLIC_KEY, spec.name), PUBLIC_KEY, 0)
 
         def measure(executor: Executor) -> None:
-            found.append(measure_world_anchors(executor, spec, builder, WORLD_CASES))
+            measured.append(measure_world_anchors(executor, spec, builder, WORLD_CASES))
 
         self.pool.play_and_wait(spec, measure)
-        return found[0]
+        return measured[0]
 
     def task(self, seed: int) -> str:
         """Return what the agent of a seed's session reads first."""
@@ -259,18 +259,18 @@ class Sessions:
 
         Raises ``RequestRefused`` for one that is no longer there.
         """
-        found = self._open.get(session_id)
-        if found is None:
+        held = self._open.get(session_id)
+        if held is None:
             why = self._closed.get(session_id, "it is unknown here; a server that was restarted has no sessions")
             raise RequestRefused(
                 RefusalStatus.CLOSED, f"The session {session_id[:60]!r} is lost: {why}. Nothing replaces it.", 410
             )
-        found.requests += 1
+        held.requests += 1
         try:
-            yield found.session
+            yield held.session
         finally:
-            found.requests -= 1
-            found.session.last_used = monotonic()
+            held.requests -= 1
+            held.session.last_used = monotonic()
 
     def result(self, session_id: str) -> dict[str, Any] | None:
         """Return the document of a scored session that was closed; None if it isn't known."""
@@ -323,20 +323,20 @@ class Sessions:
 
     def close(self, session_id: str, why: str) -> None:
         """Close a session, if it is open; ``why`` is the answer to later requests."""
-        if (found := self._open.pop(session_id, None)) is None:
+        if (held := self._open.pop(session_id, None)) is None:
             return
-        if found.session.done:
-            _remember(self._results, session_id, found.session.document)
-        found.session.close()
+        if held.session.done:
+            _remember(self._results, session_id, held.session.document)
+        held.session.close()
         _remember(self._closed, session_id, why)
         self._places.release()
 
     def reap(self) -> None:
         """Close the sessions whose clients haven't asked for too long."""
         now, idle_s = monotonic(), self._config.idle_s
-        for session_id, found in list(self._open.items()):
-            session = found.session
-            if not found.requests and session.is_settled and now - session.last_used > idle_s:
+        for session_id, held in list(self._open.items()):
+            session = held.session
+            if not held.requests and session.is_settled and now - session.last_used > idle_s:
                 self.close(session_id, f"it was closed after {idle_s:g} s without a request")
                 self.reaped += 1
 

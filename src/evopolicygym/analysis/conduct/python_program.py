@@ -207,7 +207,7 @@ def function_calls(material: Material) -> Iterator[FunctionCall]:
 
 
 def imported_modules(material: Material) -> Iterator[tuple[str, Location, str]]:
-    """Yield the dotted names that Python programs import, with the place and the line."""
+    """Yield the dotted names that Python programs import, with the file and the line."""
     for program in material.programs:
         read = read_program(program) if program.language == "python" else None
         for node in ast.walk(read.main.tree) if read else ():

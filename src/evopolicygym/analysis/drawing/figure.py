@@ -65,7 +65,7 @@ class EntryStyle:
 
 
 def entry_style(index: int) -> EntryStyle:
-    """Return the style of the entry at a place; the first 280 differ."""
+    """Return the style of the entry of an index; the first 280 differ."""
     return EntryStyle(COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)], LINES[index % len(LINES)])
 
 
