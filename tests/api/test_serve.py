@@ -12,6 +12,8 @@ import pytest
 
 import evopolicygym
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
+from evopolicygym.rollout.executor import ExecutorConfig
+from evopolicygym.rollout.executors.local import LocalExecutor
 from players import GOOD
 
 SMALL = {"validation": 1, "held_out": 2, "split": "public", "workers": 1}
@@ -113,6 +115,33 @@ def test_a_workspace_lies_where_the_user_says(tmp_path: Path) -> None:
     assert {"AGENTS.md", "judge", "system", "feedback"} <= {path.name for path in place.iterdir()}
 
 
+def test_a_workspace_is_of_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another program lays in the directory while a run is opened is left alone; nor do two runs share it."""
+    place = tmp_path / "work"
+    start = LocalExecutor.__init__
+
+    def occupied(executor: LocalExecutor, config: ExecutorConfig) -> None:
+        place.mkdir()
+        (place / "theirs").touch()
+        start(executor, config)
+
+    monkeypatch.setattr(LocalExecutor, "__init__", occupied)
+    served = evopolicygym.serve("cartpole", workspace=place, budget=2, runs=tmp_path / "runs", **SMALL)
+    with pytest.raises(UsageError), served:
+        pass
+    monkeypatch.undo()
+    assert [path.name for path in place.iterdir()] == ["theirs"]
+    assert not list(tmp_path.rglob("journal.jsonl"))
+    (place / "theirs").unlink()
+
+    with pytest.raises(KeyboardInterrupt), evopolicygym.serve("cartpole", runs=tmp_path / "runs", **SMALL) as left:
+        raise KeyboardInterrupt
+    with evopolicygym.serve("cartpole", workspace=place, budget=2, runs=tmp_path / "runs", **SMALL) as session:
+        with pytest.raises(UsageError), evopolicygym.serve(resume=left.workspace.parent, workspace=place):
+            pass
+        assert session.submit(GOOD, episodes=2).mean == 500.0
+
+
 @pytest.mark.parametrize(
     "swapped", ["", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("system", "feedback"))]
 )
@@ -134,6 +163,27 @@ def test_a_workspace_that_is_swapped_for_a_link_is_refused(tmp_path: Path, swapp
     assert remaining == 4
     assert not list((trap / "feedback").iterdir())
     assert [path.name for path in (place / "feedback").iterdir()] == ["submit_000"]
+
+
+def test_a_run_that_cannot_be_played_again_is_one_finding_of_many(tmp_path: Path) -> None:
+    """Of several runs the others are replayed: one without a score has nothing to play, an unfinished one fails."""
+    scored, unscored, unfinished = (
+        evopolicygym.serve("cartpole", budget=2, runs=tmp_path / "runs", **SMALL) for _ in range(3)
+    )
+    with scored as session:
+        session.submit(GOOD, episodes=2)
+    with unscored as session:
+        session.submit("raise ValueError", episodes=2)
+    finished = evopolicygym.verify(tmp_path / "runs", replay=True, isolation="none")
+    with pytest.raises(KeyboardInterrupt), unfinished as session:
+        raise KeyboardInterrupt
+    every = evopolicygym.verify(tmp_path / "runs", replay=True, isolation="none")
+
+    assert [(one.ok, one.verdict) for one in finished if one.name.endswith(" replay")] == [(True, "same"), (True, "")]
+    left = session.workspace.parent
+    assert every.failed == (f"{left.name} replay",)
+    with pytest.raises(UsageError):
+        evopolicygym.verify(left, replay=True)
 
 
 def test_feedback_that_cannot_be_delivered_stops_nothing(tmp_path: Path) -> None:

@@ -29,6 +29,10 @@ class Finding:
     """Further JSON values by name, for programs."""
 
 
+REPLAY = "replay"
+"""The name of a replay's finding."""
+
+
 class ReplayVerdict(StrEnum):
     """The verdict of a replay on a score."""
 

@@ -110,7 +110,7 @@ def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = Fals
     record = read_run(root.resolve())
     state = record.state
     if state.stage is not Stage.FINISHED or state.selected is None:
-        raise UsageError(f"{root} has no scored checkpoint to play again; it is {state.stage}.")
+        raise UsageError(f"The run {root.name} has no scored checkpoint to play again: it is {state.stage}.")
     owner = experiment.of_run(root, state.opened)
     check_simulator(root, state.opened, trusted=options.trusted)
     import_for_record(root, state.opened, trusted=options.trusted)

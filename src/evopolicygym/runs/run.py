@@ -144,6 +144,8 @@ def play(
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         if environment.world is not None:
             config = replace(config, task=_task_with_anchors(config, owner, executor))
+        if directory:  # again: minutes may have gone by
+            refuse_occupied(directory)
         opening = _build_opened_event(config, agent, owner, run_id, info, price, probed)
         experiment.list_run(opening)
         writer = stack.enter_context(RunWriter(root, opening, create_guard(opening)))

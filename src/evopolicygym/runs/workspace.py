@@ -5,6 +5,7 @@ played: what is submitted is read from it and from nothing else, and feedback is
 follow no link.
 """
 
+import fcntl
 import os
 import platform
 import shutil
@@ -142,7 +143,7 @@ def open_workspace(paths: RunPaths, directory: Path | None = None, latest: str =
 
     ``directory`` is the one that a user names now; where it is new or empty, a workspace is laid in it, with the policy
     of ``latest``, the last submission's checkpoint, where there is one. Without ``directory``, it is that of last time,
-    and else the record's own. Raises ``UsageError`` where it is not the workspace of a run.
+    and else the record's own. Raises ``UsageError`` where it is not the workspace of a run, or another run holds it.
     """
     if directory and _is_new(directory):
         _create_served_workspace(paths, directory, latest)
@@ -154,6 +155,12 @@ def open_workspace(paths: RunPaths, directory: Path | None = None, latest: str =
     try:
         if missing := [name for name in (SYSTEM, FEEDBACK) if not (path / name).is_dir()]:
             raise UsageError(f"{path} is not the workspace of a run: it holds no {missing[0]}/. {NAME_IT}")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(f"{path} is the workspace of another run, which is being played. {NAME_IT}") from error
+        except OSError:  # a file system without locks
+            pass
         if directory:
             paths.served_workspace.write_text(f"{path}\n", encoding="utf-8")
         yield AgentWorkspace(paths, path, descriptor)

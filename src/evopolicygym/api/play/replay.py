@@ -6,8 +6,9 @@ from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.directories import DEFAULT_RUNS
-from evopolicygym.core.finding import Finding, ReplayVerdict, ReplayWatch, unwatched
+from evopolicygym.core.finding import REPLAY, Finding, ReplayVerdict, ReplayWatch, unwatched
 from evopolicygym.core.options import AUTO
+from evopolicygym.core.run import Stage
 from evopolicygym.records.checked import open_usable_runs
 from evopolicygym.records.reader import Paths, RunRecord, find_paths, read_run
 from evopolicygym.records.rollback_guard import keep_replayed
@@ -23,7 +24,7 @@ from evopolicygym.runs.replay import (
 )
 from evopolicygym.runs.replay import replay as play_again
 
-REPLAY, AGENT = "replay", "agent"
+AGENT = "agent"
 HIDDEN = (Split.VALIDATION, Split.HELD_OUT)
 """Splits that a replay plays, in this order."""
 
@@ -38,11 +39,16 @@ class Replayer:
     """The model that is played again; None to leave it."""
 
     def settle(self, root: Path, audited: Sequence[Finding]) -> list[Finding]:
-        """Return the findings of a record, with that of its replay and of its agent's."""
+        """Return the findings of a record, with that of its replay and of its agent's.
+
+        Raises ``UsageError`` or ``RecordError`` for a record that can't be played again here, such as one of an
+        unfinished run.
+        """
         record = read_run(root)
         state = record.state
-        if self.agent is not None and state.selected is None:  # nothing else can be played again
-            return [*audited, *self._settle_agent(record)]
+        if state.stage is Stage.FINISHED and state.selected is None:
+            nothing = Finding(REPLAY, ok=True, detail="nothing to play again: no submission could be scored")
+            return [*audited, nothing, *self._settle_agent(record)]
         total = sum(len(checkpoints_of(state, split)) * state.cases(split) for split in HIDDEN)
         played = list(self.watch(play_again(root, self.options, HIDDEN), total))
         verdict, detail = verdict_of(state, played)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evopolicygym.core.directories import DEFAULT_RUNS
-from evopolicygym.core.errors import UsageError
-from evopolicygym.core.finding import Finding, ReplayVerdict, ReplayWatch, unwatched
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.finding import REPLAY, Finding, ReplayVerdict, ReplayWatch, unwatched
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
@@ -122,10 +122,20 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         roots = [item for item in below if isinstance(item, Path)]
         problems = [item for item in below if isinstance(item, Problem)]
         findings += [Finding(str(item.root), ok=False, detail=item.reason, verdict=UNREADABLE) for item in problems]
-    for each in roots:
-        of_run = f"{each.name} " if len(roots) > 1 else ""
-        findings += [replace(finding, name=f"{of_run}{finding.name}") for finding in _findings(each, nonce, replayer)]
+    if len(roots) == 1:
+        findings += _findings(roots[0], nonce, replayer)
+    for each in roots if len(roots) > 1 else ():
+        of_run = _findings_of_one(each, nonce, replayer)
+        findings += [replace(finding, name=f"{each.name} {finding.name}") for finding in of_run]
     return Verification(root, tuple(findings))
+
+
+def _findings_of_one(root: Path, nonce: str, replayer: "Replayer | None") -> list[Finding]:
+    """Return the findings of one of several runs: if it can't be played again, that is a finding, not an error."""
+    try:
+        return _findings(root, nonce, replayer)
+    except (UsageError, RecordError) as error:
+        return [*_findings(root, nonce, None), Finding(REPLAY, ok=False, detail=str(error))]
 
 
 def _findings(root: Path, nonce: str, replayer: "Replayer | None") -> list[Finding]:
