@@ -30,7 +30,9 @@ main.main()
 """
 WITHOUT_A_COPY = ("-c", NO_COPY)
 """The program where no copy in memory can be made, so that policies see overlays."""
-needs_a_copy = pytest.mark.skipif(bool(private_copy._memory_directory()[1]), reason="no copy in memory can be made here")
+needs_a_copy = pytest.mark.skipif(
+    bool(private_copy._memory_directory()[1]), reason="no copy in memory can be made here"
+)
 
 
 def run_with(
