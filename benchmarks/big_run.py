@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 import numpy as np
 
-from evopolicygym.core.rollout import Episode, EpisodeJob, Recording
+from evopolicygym.core.rollout import Episode, EpisodeJob, Recording, Rollout
 from evopolicygym.core.spaces import Box, Discrete
 from evopolicygym.core.task import BudgetRule, PolicyContext
 from evopolicygym.judge.request import SubmitRequest
@@ -75,15 +75,13 @@ class InstantExecutor(FakeExecutor):
 
     def play(
         self,
-        checkpoint: Path,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        repeated: Callable[[EpisodeJob, str], None],
-    ) -> Iterator[tuple[EpisodeJob, Episode]]:
+        rollouts: Sequence[Rollout],
+        repeated: Callable[[Rollout, EpisodeJob, str], None],
+    ) -> Iterator[tuple[Rollout, EpisodeJob, Episode]]:
         """Play as the fake does, and forget what was played."""
-        for job, episode in super().play(checkpoint, context, jobs, repeated):
+        for each in super().play(rollouts, repeated):
             self.played.clear()
-            yield job, episode
+            yield each
 
 
 class UnflushedDisk(atomic.Disk):

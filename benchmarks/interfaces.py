@@ -24,7 +24,7 @@ import evopolicygym
 from evopolicygym.agents.builtin.reference import write_reference
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.interface import InterfaceDraw, interface_key
-from evopolicygym.core.rollout import Episode, EpisodeJob, Recording
+from evopolicygym.core.rollout import Episode, EpisodeJob, Recording, Rollout
 from evopolicygym.core.spaces import Discrete, from_schema
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
@@ -64,7 +64,8 @@ def played_episodes(name: str, cases: int, draw: InterfaceDraw | None, workers: 
             jobs = [
                 EpisodeJob(case, seeds.seed(Split.TRAIN, case), case, None, Recording.OUTPUT) for case in range(cases)
             ]
-            found = {job.position: episode for job, episode in executor.play(system, context, jobs, _repeated)}
+            played = executor.play([Rollout(system, context, jobs)], _repeated)
+            found = {job.position: episode for _, job, episode in played}
     episodes = [found[case] for case in range(cases)]
     if failures := [episode.failure for episode in episodes if episode.failure]:
         raise SystemExit(f"{name}: the reference failed: {failures[0]}")
@@ -146,7 +147,7 @@ def _opened(
             (system / name).write_bytes(content)
         context = PolicyContext(spec.name, 0, cases, 0, spec.max_steps, info.observation_schema, info.action_schema)
         jobs = [EpisodeJob(case, 1 + case, case, None, Recording.OUTPUT) for case in range(cases)]
-        yield lambda: [episode for _, episode in executor.play(system, context, jobs, _repeated)]
+        yield lambda: [episode for *_, episode in executor.play([Rollout(system, context, jobs)], _repeated)]
 
 
 def play_agents(names: Sequence[str], agents: Sequence[str], budget: int, seeds: int) -> None:

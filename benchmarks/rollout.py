@@ -25,7 +25,7 @@ from typing import Any
 
 import gymnasium
 
-from evopolicygym.core.rollout import EpisodeJob
+from evopolicygym.core.rollout import EpisodeJob, Rollout
 from evopolicygym.core.spaces import action_reader, to_schema
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.environment import Environment
@@ -147,7 +147,7 @@ class Bench:
         context = self.context(executor, replace(self.spec, max_steps=max_steps or self.spec.max_steps))
         jobs = [EpisodeJob(n, n, n, self._fresh_directory() if recorded else None) for n in range(episodes)]
         began = perf_counter()
-        steps = sum(episode.length for _, episode in executor.play(self.checkpoint, context, jobs, print))
+        steps = sum(each.length for *_, each in executor.play([Rollout(self.checkpoint, context, jobs)], print))
         return (perf_counter() - began) / steps
 
     def plain(self, episodes: int, before_step: Callable[[], object] = int) -> float:

@@ -49,6 +49,7 @@ PLAY = """
 import sys
 from dataclasses import replace
 from pathlib import Path
+from evopolicygym.core import rollout
 from evopolicygym.core.rollout import EpisodeJob
 from evopolicygym.core.task import Limits, PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
@@ -60,7 +61,9 @@ with LocalExecutor(ExecutorConfig(spec, Limits(), "bubblewrap", root / "scratch"
     info = executor.info if hasattr(executor, "info") else executor.grounds  # as earlier trees name it
     context = PolicyContext(name, 0, 1, 0, steps, info.observation_schema, info.action_schema)
     jobs = [EpisodeJob(n, n, n, root / "episodes" / str(n)) for n in range(episodes)]
-    for _ in executor.play(checkpoint, context, jobs, print):
+    policy = checkpoint, context, jobs
+    played = [[rollout.Rollout(*policy)]] if hasattr(rollout, "Rollout") else policy  # as earlier trees take it
+    for _ in executor.play(*played, print):
         pass
 """
 """Plays episodes of a checkpoint, isolated and recorded."""

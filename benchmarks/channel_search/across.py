@@ -21,7 +21,7 @@ from time import monotonic
 from channel_search import carry
 from evopolicygym.core.agent import SYSTEM, AgentLimits
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.rollout import EpisodeJob, Recording
+from evopolicygym.core.rollout import EpisodeJob, Recording, Rollout
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
@@ -148,7 +148,7 @@ class _PolicyPlayer:
         schemas = info.observation_schema, info.action_schema
         context = PolicyContext(self.spec.name, 0, 1, 0, self.spec.max_steps, *schemas)
         job = EpisodeJob(0, 0, 0, directory, Recording.OUTPUT)
-        [(_, episode)] = self.executor.play(checkpoint, context, [job], lambda _job, _why: None)
+        [(_, _, episode)] = self.executor.play([Rollout(checkpoint, context, [job])], lambda *_: None)
         if episode.failure:
             raise SandboxError(f"A policy of the search for channels failed: {episode.failure.message}")
         output = (directory / "stdout.txt").read_text(encoding="utf-8")

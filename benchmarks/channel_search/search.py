@@ -22,7 +22,7 @@ from threading import Thread
 
 from channel_search.compiled_filter import Allowed, allowed_calls, call_name
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.rollout import EpisodeJob, Recording
+from evopolicygym.core.rollout import EpisodeJob, Recording, Rollout
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
@@ -144,7 +144,7 @@ class _Player:
         schemas = info.observation_schema, info.action_schema
         context = PolicyContext(self.spec.name, 0, 1, 0, self.spec.max_steps, *schemas)
         job = EpisodeJob(0, 0, 0, self.root / f"episode-{self._count}", Recording.OUTPUT)
-        [(_, episode)] = self.executor.play(checkpoint, context, [job], lambda _job, _why: None)
+        [(_, _, episode)] = self.executor.play([Rollout(checkpoint, context, [job])], lambda *_: None)
         output = (self.root / f"episode-{self._count}" / "stdout.txt").read_text(encoding="utf-8")
         failure = episode.failure.message if episode.failure else ""
         return (json.loads(output) if output.startswith("{") else {}), failure

@@ -13,7 +13,7 @@ from evopolicygym.agents.kit import reference_policies
 from evopolicygym.core.agent import AgentConfig, EnvironmentSpecificAgent
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.rollout import Recording
+from evopolicygym.core.rollout import Recording, Rollout
 from evopolicygym.core.task import BudgetRule, Limits, PolicyContext, Task
 from evopolicygym.judge.rollouts import EpisodeJobBuilder
 from evopolicygym.rollout.executor import ExecutorConfig
@@ -55,7 +55,7 @@ def mean_return(name: str, root: Path, cases: int) -> float:
         context = PolicyContext(name, 0, cases, 0, spec.max_steps, info.observation_schema, info.action_schema)
         job_builder = EpisodeJobBuilder(derive(PUBLIC_KEY, name), PUBLIC_KEY, run_seed=0)
         jobs = [job_builder.job(Split.TRAIN, index, index, None, Recording.OUTPUT) for index in range(cases)]
-        episodes = [episode for _, episode in executor.play(system, context, jobs, lambda _job, _why: None)]
+        episodes = [episode for *_, episode in executor.play([Rollout(system, context, jobs)], lambda *_: None)]
     assert [episode.failure for episode in episodes if episode.failure] == []
     return sum(episode.episode_return for episode in episodes) / cases
 

@@ -7,7 +7,7 @@ import pytest
 
 from evopolicygym.agents.builtin.reference import write_reference
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
-from evopolicygym.core.rollout import Episode
+from evopolicygym.core.rollout import Episode, Rollout
 from evopolicygym.specs import catalog
 from playground import one_worker
 
@@ -35,8 +35,8 @@ def play(name: str, place: Path, cases: int, steps: int | None = None) -> list[E
     write_reference(name, system)
     with one_worker("bubblewrap", replace(spec, max_steps=steps or spec.max_steps), place) as ground:
         assert ground.executor.load(system, ground.context) is None
-        played = ground.executor.play(system, ground.context, ground.jobs(*seeds), lambda _job, _why: None)
-        return [episode for _, episode in played]
+        rollout = Rollout(system, ground.context, ground.jobs(*seeds))
+        return [episode for *_, episode in ground.executor.play([rollout], lambda *_: None)]
 
 
 @pytest.mark.parametrize("name", sorted(FLOORS | SLOW_FLOORS))

@@ -6,7 +6,7 @@ import pytest
 
 from evopolicygym.agents.builtin.reference import write_reference
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
-from evopolicygym.core.rollout import Recording
+from evopolicygym.core.rollout import Recording, Rollout
 from evopolicygym.core.task import TaskText
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.runs.environment import resolve_environment
@@ -61,9 +61,8 @@ def mean_return(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> floa
     with local_executor("bubblewrap", spec, place) as ground:
         assert ground.executor.load(system, ground.context) is None
         jobs = ground.jobs(*derive(PUBLIC_KEY, name).seeds[Split.TRAIN][:CASES], recording=Recording.OUTPUT)
-        episodes = [
-            episode for _, episode in ground.executor.play(system, ground.context, jobs, lambda _job, _why: None)
-        ]
+        rollout = Rollout(system, ground.context, jobs)
+        episodes = [episode for *_, episode in ground.executor.play([rollout], lambda *_: None)]
     assert [episode.failure for episode in episodes if episode.failure] == []
     return sum(episode.episode_return for episode in episodes) / CASES
 

@@ -15,7 +15,7 @@ from dying import play_toy, take_up_toy
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, RequestRefused, StorageError
 from evopolicygym.core.event import RunStopped, StopReason
-from evopolicygym.core.rollout import Episode, EpisodeJob
+from evopolicygym.core.rollout import Episode, EpisodeJob, Rollout
 from evopolicygym.core.run import RunState
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import PolicyContext
@@ -50,13 +50,12 @@ class Auditor(FakeExecutor):
 
     def play(
         self,
-        checkpoint: Path,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        repeated: Callable[[EpisodeJob, str], None],
-    ) -> Iterator[tuple[EpisodeJob, Episode]]:
-        self._demand_charged(context)
-        return super().play(checkpoint, context, jobs, repeated)
+        rollouts: Sequence[Rollout],
+        repeated: Callable[[Rollout, EpisodeJob, str], None],
+    ) -> Iterator[tuple[Rollout, EpisodeJob, Episode]]:
+        for rollout in rollouts:
+            self._demand_charged(rollout.context)
+        return super().play(rollouts, repeated)
 
     def _demand_charged(self, context: PolicyContext) -> None:
         lines = self._paths.journal.read_bytes()[: self._disk.flushed["journal.jsonl"]].splitlines()

@@ -42,7 +42,7 @@ def test_verbose_logs_what_goes_on(shell: Shell, tmp_path: Path) -> None:
     assert "sandbox, seccomp:" in log
     assert "workers 1, executor local" in log
     assert "train episode 1 of submission 0: return" in log
-    assert "held_out episode 0: return" in log
+    assert "held_out episode 0 of checkpoint " in log
     assert "state directory" in log
     assert "sandbox, seccomp:" not in left.out
 

@@ -113,15 +113,16 @@ def test_a_run_that_is_put_down_tells_no_fault(tmp_path: Path, monkeypatch: pyte
     """Workers that are stopped with the run are no simulators that failed: nothing follows the stop in the record."""
     with open_run(tmp_path, {}) as run:
         jobs = [run.rollouts.job_builder.job(Split.TRAIN, 0, 0, None, Recording.OUTPUT)]
+        rollout = run.rollouts.rollout("a", PolicyContext("toy", 0, 2, 0, 3, {}, {}), jobs)
         before = len(journal.read(run.paths.journal).events)
 
         def play(*arguments: Any) -> Iterator[Any]:
             run.rollouts.stop.set()
-            arguments[-1](jobs[0], "the simulator's process ended by itself")
+            arguments[-1](rollout, jobs[0], "the simulator's process ended by itself")
             yield
 
         monkeypatch.setattr(run.executor, "play", play)
         with pytest.raises(RolloutStopped):
-            run.rollouts.play(Split.TRAIN, "a", PolicyContext("toy", 0, 2, 0, 3, {}, {}), jobs)
+            run.rollouts.play(Split.TRAIN, [rollout])
 
         assert len(journal.read(run.paths.journal).events) == before

@@ -207,7 +207,7 @@ def test_validation_that_moves_the_selection(run_copy: PlayedRun) -> None:
 def _played_again(root: Path, checkpoint: str) -> Iterator[tuple[int, Episode]]:
     """Yield what a checkpoint makes of the held-out cases."""
     with open_replay(root, ReplayOptions(1), any_versions=True) as run:
-        yield from run.hidden(Split.HELD_OUT, checkpoint)
+        yield from ((position, episode) for _, position, episode in run.hidden(Split.HELD_OUT, [checkpoint]))
 
 
 @pytest.mark.parametrize("renamed", ["20260101-000000-0000", "x"])

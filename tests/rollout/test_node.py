@@ -13,7 +13,7 @@ import pytest
 from evopolicygym.checks import crash_isolation
 from evopolicygym.checks.executor import POLICIES, compare
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
-from evopolicygym.core.rollout import EpisodeJob, ExecutorInfo
+from evopolicygym.core.rollout import EpisodeJob, ExecutorInfo, Rollout
 from evopolicygym.records import checkpoints
 from evopolicygym.rollout.cluster import node
 from evopolicygym.rollout.cluster.node import Node, NodeDescription, archive_name, pack, unpack
@@ -122,7 +122,7 @@ def test_a_node_plays_as_a_local_executor_does(opened: Node, tmp_path: Path, tem
         ground = Playground(executor, catalog.load("cartpole"), tmp_path)
         checkpoint = ground.checkpoint(policy(act="print(obs)\nreturn int(obs[2] > 0)"))
         job = EpisodeJob(0, 7, 8, tmp_path / "episode")
-        (_, episode), *_ = executor.play(checkpoint, ground.context, [job], lambda _job, _why: None)
+        [(*_, episode)] = executor.play([Rollout(checkpoint, ground.context, [job])], lambda *_: None)
         opened.take(archive_name(pack(checkpoint)), pack(checkpoint))
         home = opened.play(archive_name(pack(checkpoint)), ground.context, job)
 
@@ -171,10 +171,12 @@ def make_forgetful(config: ExecutorConfig) -> LocalExecutor:
     """Return an executor, named from outside, that plays other cases than it is told."""
 
     class Forgetful(LocalExecutor):
-        def play(self, checkpoint, context, jobs, repeated):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-            others = {replace(job, seed=job.seed + 1): job for job in jobs}
-            for job, episode in super().play(checkpoint, context, list(others), repeated):
-                yield others[job], episode
+        def play(self, rollouts, repeated):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+            for rollout in rollouts:
+                others = {replace(job, seed=job.seed + 1): job for job in rollout.jobs}
+                told = Rollout(rollout.checkpoint, rollout.context, list(others))
+                for _, job, episode in super().play([told], repeated):
+                    yield rollout, others[job], episode
 
     return Forgetful(replace(config, workers=1))
 

@@ -16,6 +16,7 @@ from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import NodeError, UsageError
 from evopolicygym.core.event import EpisodePlayed, EpisodeRepeated, Event
+from evopolicygym.core.rollout import Rollout
 from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
@@ -166,9 +167,8 @@ def test_actors_that_are_killed_cost_nothing(nodes: TwoNodes, tmp_path: Path) ->
         whole = ground.play(text, *range(6))
         killed = {seat.info.process: seat.info.core for seat in executor.seats}
         jobs, ended = ground.jobs(*range(6)), {}
-        for job, episode in executor.play(
-            ground.checkpoint(text), ground.context, jobs, lambda _, why: ground.repeated.append(why)
-        ):
+        rollout = Rollout(ground.checkpoint(text), ground.context, jobs)
+        for _, job, episode in executor.play([rollout], lambda _rollout, _job, why: ground.repeated.append(why)):
             if not ended:
                 for process in killed:
                     os.kill(process, 9)

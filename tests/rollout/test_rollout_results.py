@@ -5,13 +5,14 @@ import select
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from evopolicygym.core.causes import RULES, Cause, Outcome, Rule
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
-from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob
+from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Rollout
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.judge.rollouts import STOPPED_MESSAGE, RolloutStopped
 from evopolicygym.rollout import messages
@@ -76,12 +77,23 @@ def test_grounds_tell_what_was_found(pair: Playground) -> None:
     assert found | {"arithmetic", "processor"} == set(info.findings)
 
 
+def test_no_worker_waits_for_the_last_episode_of_a_rollout(pair: Playground) -> None:
+    """While one worker plays a slow case, the other plays the next policy's cases, which have the same positions."""
+    second_is_slow = policy("time.sleep(self.wait_s); return self.still", reset="self.wait_s = 150 * episode_index")
+    slow, quick = (pair.rollout(pair.checkpoint(text), 0, 1) for text in (second_is_slow, policy()))
+    playing = pair.executor.play([slow, quick], print)
+    ended = {(rollout is quick, job.position) for rollout, job, _ in islice(playing, 3)}
+    playing.close()  # type: ignore[attr-defined] # an iterator by contract, a generator in fact
+
+    assert ended == {(False, 0), (True, 0), (True, 1)}
+
+
 def test_a_rollout_may_be_left(pair: Playground) -> None:
     """A rollout that nobody wants any more is stopped in the middle, and the next one plays as ever."""
     second_is_slow = policy("time.sleep(self.wait_s); return self.still", reset="self.wait_s = 150 * episode_index")
     checkpoint = pair.checkpoint(second_is_slow)
-    playing = pair.executor.play(checkpoint, pair.context, pair.jobs(0, 1), print)
-    first, _ = next(playing)
+    playing = pair.executor.play([pair.rollout(checkpoint, 0, 1)], print)
+    _, first, _ = next(playing)
     playing.close()  # type: ignore[attr-defined] # an iterator by contract, a generator in fact
     episode = pair.play_one(policy()).episode
 
@@ -119,10 +131,13 @@ def test_programs_side_by_side_crowd_no_core(tmp_path: Path) -> None:
 
 
 def test_a_simulator_that_fails_once_is_repeated(faulty: Playground) -> None:
-    """A case whose simulator fails on a valid action is played again, and only the last attempt counts."""
-    played = faulty.play_one(policy(), RAISES_ONCE)
+    """A case whose simulator fails on a valid action is played again, for the policy that it was played for."""
+    repeated = []
+    rollouts = [faulty.rollout(faulty.checkpoint(policy()), seed) for seed in (0, RAISES_ONCE)]
+    ended = list(faulty.executor.play(rollouts, lambda rollout, _job, why: repeated.append((rollout, why))))
 
-    assert (faulty.repeated[-1:], played.episode.length) == (["RuntimeError: the simulator broke once"], STEPS)
+    assert [(rollout, episode.length) for rollout, _, episode in ended] == [(each, STEPS) for each in rollouts]
+    assert repeated == [(rollouts[1], "RuntimeError: the simulator broke once")]
 
 
 @pytest.mark.parametrize(
@@ -207,11 +222,11 @@ def test_a_closed_executor_starts_nobody(tmp_path: Path) -> None:
         closing = threading.Thread(target=close)
         closing.start()
 
-        def repeated(_job: EpisodeJob, _why: str) -> None:
+        def repeated(_rollout: Rollout, _job: EpisodeJob, _why: str) -> None:
             raise RolloutStopped(STOPPED_MESSAGE)
 
         with pytest.raises(RolloutStopped):
-            list(executor.play(ground.checkpoint(sleepy), ground.context, ground.jobs(0), repeated))
+            list(executor.play([ground.rollout(ground.checkpoint(sleepy), 0)], repeated))
         closing.join()
 
         assert [seat.process.poll() is None for seat in executor._slots] == [False]

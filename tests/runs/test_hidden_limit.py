@@ -9,7 +9,7 @@ import pytest
 import evopolicygym
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import EpisodePlayed
-from evopolicygym.core.rollout import FailureReason
+from evopolicygym.core.rollout import FailureReason, Rollout
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import run as runs
@@ -69,7 +69,7 @@ def test_the_moment_of_the_limit_is_no_matter(tmp_path: Path) -> None:
             ground.checkpoint(policy(act)) for act in ("time.sleep(0.3)\nreturn self.still", "raise ValueError")
         ]
         limited, failed = (
-            dict(ground.executor.play(checkpoint, ground.context, [each], lambda _job, _why: None))[each]
+            next(ground.executor.play([Rollout(checkpoint, ground.context, [each])], lambda *_: None))[2]
             for checkpoint, each in zip(checkpoints, (replace(job, most_s=0.5), job), strict=True)
         )
 

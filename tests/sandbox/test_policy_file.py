@@ -27,8 +27,7 @@ def printed(yard: Playground, text: str, **beside: str) -> list[str]:
     for name, content in beside.items():
         (checkpoint / name).parent.mkdir(exist_ok=True)
         (checkpoint / name).write_text(content)
-    (job,) = yard.jobs(0)
-    ((_, episode),) = yard.executor.play(checkpoint, yard.context, [job], lambda *_: None)
+    ((_, job, episode),) = yard.executor.play([yard.rollout(checkpoint, 0)], lambda *_: None)
     assert (episode.failure, episode.length) == (None, STEPS)
     return _lines(job)
 
@@ -106,10 +105,10 @@ def test_modules_are_compiled_once(yard: Playground) -> None:
 def test_a_warning_of_its_syntax_is_shown_in_every_episode(yard: Playground) -> None:
     """What Python says of a source when it compiles it, agents can read in each episode."""
     checkpoint = yard.checkpoint(policy(top="print('same' if 1 is 1 else 'other')"))
-    jobs = yard.jobs(0, 1)
-    list(yard.executor.play(checkpoint, yard.context, jobs, lambda *_: None))
+    rollout = yard.rollout(checkpoint, 0, 1)
+    list(yard.executor.play([rollout], lambda *_: None))
 
-    assert all("SyntaxWarning" in (job.directory or Path()).joinpath("stderr.txt").read_text() for job in jobs)
+    assert all("SyntaxWarning" in (job.directory or Path()).joinpath("stderr.txt").read_text() for job in rollout.jobs)
 
 
 @pytest.mark.parametrize("name", ["__pycache__", "__pycache__/policy.cpython-311.pyc"])

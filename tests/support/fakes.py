@@ -26,7 +26,7 @@ from evopolicygym.core.event import (
     SubmissionPublished,
 )
 from evopolicygym.core.film import FilmJob, Sheet, Shot
-from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Failure, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Failure, Rollout, Trial
 from evopolicygym.core.spaces import Box, Discrete, to_schema
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import (
@@ -112,18 +112,16 @@ class FakeExecutor:
 
     def play(
         self,
-        checkpoint: Path,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        repeated: Callable[[EpisodeJob, str], None],  # noqa: ARG002 - nothing of ours fails
-    ) -> Iterator[tuple[EpisodeJob, Episode]]:
-        for job in jobs:
+        rollouts: Sequence[Rollout],
+        repeated: Callable[[Rollout, EpisodeJob, str], None],  # noqa: ARG002 - nothing of ours fails
+    ) -> Iterator[tuple[Rollout, EpisodeJob, Episode]]:
+        for rollout, job in ((each, job) for each in rollouts for job in each.jobs):
             if not self.gate.wait(PATIENCE_S):
                 raise TimeoutError("nobody opened the gate")
             if self.fault:
                 raise self.fault
-            self.played.append((checkpoint.name, job, context))
-            yield job, self._episode(float(_first_word(checkpoint)), job)
+            self.played.append((rollout.checkpoint.name, job, rollout.context))
+            yield rollout, job, self._episode(float(_first_word(rollout.checkpoint)), job)
 
     def close(self) -> None:
         """There is nothing to stop."""

@@ -12,7 +12,7 @@ import pytest
 
 import changed_worker
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Recording, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Recording, Rollout, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout import worker_process
@@ -87,12 +87,16 @@ class Playground:
             for place, seed in enumerate(seeds)
         ]
 
+    def rollout(self, checkpoint: Path, *seeds: int) -> Rollout:
+        """Return one case for each seed, for a policy that was laid out."""
+        return Rollout(checkpoint, self.context, self.jobs(*seeds))
+
     def play(self, text: str, *seeds: int, recording: Recording = Recording.TRAJECTORY, **beside: str) -> list[Played]:
         """Play one episode for each seed; return them in that order."""
         jobs = self.jobs(*seeds, recording=recording)
-        checkpoint = self.checkpoint(text, **beside)
-        ended = self.executor.play(checkpoint, self.context, jobs, lambda _, why: self.repeated.append(why))
-        episodes = {job.position: episode for job, episode in ended}
+        rollout = Rollout(self.checkpoint(text, **beside), self.context, jobs)
+        ended = self.executor.play([rollout], lambda _rollout, _job, why: self.repeated.append(why))
+        episodes = {job.position: episode for _, job, episode in ended}
         return [Played(episodes[job.position], job.directory) for job in jobs if job.directory]
 
     def play_one(self, text: str, seed: int = 0, **beside: str) -> Played:

@@ -14,7 +14,7 @@ from evopolicygym.checks import crash_isolation
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.options import AUTO, LOCAL
-from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInfo, Recording
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInfo, Recording, Rollout
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.versions import versions
@@ -112,7 +112,8 @@ def _play(executor: Executor, spec: EnvironmentSpec, checkpoint: Path) -> Played
         for case in range(CASES)
     ]
     repeated: list[str] = []
-    played = dict(executor.play(checkpoint, context, jobs, lambda _job, why: repeated.append(why)))
+    rollout = Rollout(checkpoint, context, jobs)
+    played = {job: each for _, job, each in executor.play([rollout], lambda _rollout, _job, why: repeated.append(why))}
     episodes = [played[job].timeless for job in jobs]
     return PlayedCheckpoint(None, episodes, [pack(job.directory) for job in jobs if job.directory], repeated)
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from evopolicygym.checks import inspection
 from evopolicygym.core.finding import Finding
-from evopolicygym.core.rollout import EpisodeJob, Recording
+from evopolicygym.core.rollout import EpisodeJob, Recording, Rollout
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.packs.installation import packs_directory
@@ -275,7 +275,8 @@ class _AttackPlayer:
             EpisodeJob(index, index, index, checkpoint.with_suffix(f".{index}"), Recording.OUTPUT)
             for index in range(episodes)
         ]
-        played = dict(self._executor.play(checkpoint, context, jobs, lambda _job, _why: None))
+        rollout = Rollout(checkpoint, context, jobs)
+        played = {job: episode for _, job, episode in self._executor.play([rollout], lambda *_: None)}
         endings = tuple(item.failure.reason.value if item.failure else OK for item in (played[job] for job in jobs))
         leaks = (line for job in jobs for line in _output_lines(job) if line.startswith(LEAK))
         return SubmissionStatus.OK.value, endings, tuple(dict.fromkeys(leaks))

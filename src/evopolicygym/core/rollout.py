@@ -193,6 +193,16 @@ class EpisodeJob:
     """What its interface is drawn from, where one executor plays several; None for the executor's own."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rollout:
+    """Cases that are played by one policy."""
+
+    checkpoint: Path
+    """The policy's directory."""
+    context: PolicyContext
+    jobs: Sequence[EpisodeJob]
+
+
 @dataclass(frozen=True, slots=True)
 class ExecutorInfo:
     """What an executor offers on its machine."""
@@ -250,13 +260,11 @@ class Executor(Protocol):
         """Construct the policy once in the sandbox, reset it, and have it act once; no case is played."""
 
     def play(
-        self,
-        checkpoint: Path,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        repeated: Callable[[EpisodeJob, str], None],
-    ) -> Iterator[tuple[EpisodeJob, Episode]]:
-        """Play every job, yielding each as it ends, in any order.
+        self, rollouts: Sequence[Rollout], repeated: Callable[[Rollout, EpisodeJob, str], None]
+    ) -> Iterator[tuple[Rollout, EpisodeJob, Episode]]:
+        """Play every job of all rollouts, yielding each as it ends, in any order.
+
+        No worker waits for the last episodes of a rollout: it begins with the next one.
 
         A case whose simulator fails on a valid action is played at most ``ATTEMPTS`` times, one whose policy or worker
         was killed from outside twice (``core.causes``); ``repeated`` is called for each repetition with the reason. If

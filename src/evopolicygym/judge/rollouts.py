@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -25,7 +26,7 @@ from evopolicygym.core.event import (
 )
 from evopolicygym.core.film import Camera
 from evopolicygym.core.interface import InterfaceDraw
-from evopolicygym.core.rollout import EpisodeJob, Executor, Recording, Trial
+from evopolicygym.core.rollout import EpisodeJob, Executor, Recording, Rollout, Trial
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.task import PolicyContext
 from evopolicygym.core.text import now
@@ -89,28 +90,24 @@ class Rollouts:
     camera: Camera | None = None
     """Makes the films that an agent requests; None if there is none."""
 
-    def play(
-        self,
-        split: Split,
-        checkpoint: str,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        submission: SubmissionState | None = None,
-    ) -> None:
-        """Play jobs of one checkpoint and record each episode; raise ``RolloutStopped`` if the run is stopped."""
-        for job in jobs:
+    def rollout(self, checkpoint: str, context: PolicyContext, jobs: Sequence[EpisodeJob]) -> Rollout:
+        """Return the rollout of a checkpoint of this run."""
+        return Rollout(self.writer.paths.checkpoint(checkpoint), context, jobs)
+
+    def play(self, split: Split, rollouts: Sequence[Rollout], submission: SubmissionState | None = None) -> None:
+        """Play rollouts and record each episode; raise ``RolloutStopped`` if the run is stopped."""
+        for job in chain.from_iterable(rollout.jobs for rollout in rollouts):
             if job.directory:
                 shutil.rmtree(job.directory, ignore_errors=True)
 
-        def repeated(job: EpisodeJob, message: str) -> None:
+        def repeated(_: Rollout, job: EpisodeJob, message: str) -> None:
             if self.stop.is_set():  # the workers were stopped; the simulator didn't fail
                 raise RolloutStopped(STOPPED_MESSAGE)
             self.writer.record(EpisodeRepeated(now(), split, job.position, message))
 
         submit_index = submission.index if submission else None
-        path = self.writer.paths.checkpoint(checkpoint)
-        for job, episode in self.executor.play(path, context, jobs, repeated):
-            played = EpisodePlayed(split, checkpoint, job.position, episode, submit_index)
+        for rollout, job, episode in self.executor.play(rollouts, repeated):
+            played = EpisodePlayed(split, rollout.checkpoint.name, job.position, episode, submit_index)
             self.writer.record(played, flush=False, files=job.directory)
             if self.stop.is_set():
                 raise RolloutStopped(STOPPED_MESSAGE)
@@ -206,17 +203,20 @@ def finalize(rollouts: Rollouts) -> None:
     """
     writer = rollouts.writer
     if writer.state.stage is Stage.CLOSED:
-        for checkpoint in writer.state.promising:
-            evaluate(rollouts, Split.VALIDATION, checkpoint)
+        evaluate(rollouts, Split.VALIDATION, writer.state.promising)
         _select(writer)
     if writer.state.stage is Stage.SELECTED and writer.state.selected:
-        evaluate(rollouts, Split.HELD_OUT, writer.state.selected.checkpoint)
+        evaluate(rollouts, Split.HELD_OUT, [writer.state.selected.checkpoint])
         _score(writer)
     writer.write_document()
 
 
-def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
-    """Play the cases of a hidden split that a checkpoint has not played yet, in a fixed order."""
+def evaluate(rollouts: Rollouts, split: Split, checkpoints: Sequence[str]) -> None:
+    """Play the cases of a hidden split that checkpoints have not played yet, in a fixed order."""
+    rollouts.play(split, [_hidden_rollout(rollouts, split, checkpoint) for checkpoint in checkpoints])
+
+
+def _hidden_rollout(rollouts: Rollouts, split: Split, checkpoint: str) -> Rollout:
     state, paths = rollouts.writer.state, rollouts.writer.paths
     most_s = state.hidden_limit_s(checkpoint)
     jobs = [
@@ -225,7 +225,7 @@ def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
         )
         for index in state.rollout(split, checkpoint).missing
     ]
-    rollouts.play(split, checkpoint, state.context(state.first_with(checkpoint)), jobs)
+    return rollouts.rollout(checkpoint, state.context(state.first_with(checkpoint)), jobs)
 
 
 def _select(writer: RunWriter) -> None:

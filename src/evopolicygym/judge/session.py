@@ -138,7 +138,8 @@ def play_submission(rollouts: Rollouts, submission: SubmissionState) -> None:
         shutil.rmtree(rollouts.writer.paths.staged_feedback(submission.index), ignore_errors=True)
         error = rollouts.executor.load(rollouts.writer.paths.checkpoint(checkpoint), context)
     if error is None:
-        rollouts.play(Split.TRAIN, checkpoint, context, _jobs(rollouts, submission), submission)
+        rollout = rollouts.rollout(checkpoint, context, _jobs(rollouts, submission))
+        rollouts.play(Split.TRAIN, [rollout], submission)
     seconds = monotonic() - began
     films = make_films(rollouts, rollouts.writer.state.submissions[submission.index]) if error is None else ()
     _publish(rollouts.writer, submission.index, error, seconds, films)

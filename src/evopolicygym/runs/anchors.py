@@ -22,7 +22,7 @@ import numpy as np
 from evopolicygym.agents.kit import reference_policies
 from evopolicygym.core.cases import PUBLIC_KEY, SIZES, Split, derive
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Recording
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Recording, Rollout
 from evopolicygym.core.score import estimate, total
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.task import Anchor, EnvironmentSpec, Limits, PolicyContext
@@ -126,7 +126,7 @@ def play_policy(
     schemas = executor.info.observation_schema, executor.info.action_schema
     context = PolicyContext(spec.name, 0, len(jobs), 0, spec.max_steps, *schemas)
     waiting, due = dict[int, Episode](), 0
-    for job, episode in executor.play(directory, context, jobs, lambda _job, _why: None):
+    for _, job, episode in executor.play([Rollout(directory, context, jobs)], lambda *_: None):
         if episode.failure:
             raise UsageError(
                 f"{spec.name}: the policy of an anchor failed in case {job.position}: {episode.failure.message}"

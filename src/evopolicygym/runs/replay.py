@@ -17,7 +17,7 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import PostHocPlayed, RunOpened
 from evopolicygym.core.finding import ReplayVerdict
 from evopolicygym.core.options import AUTO, LOCAL
-from evopolicygym.core.rollout import Episode, Executor, Failure, Recording
+from evopolicygym.core.rollout import Episode, Executor, Failure, Recording, Rollout
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import Candidate, estimate, select
 from evopolicygym.core.text import counted, now
@@ -55,10 +55,14 @@ class ReplaySession:
     other_versions: tuple[str, ...] = ()
     """How versions and the simulator's code differ from the run's, if that was allowed."""
 
-    def hidden(self, split: Split, checkpoint: str) -> Iterator[tuple[int, Episode]]:
-        """Play a checkpoint on a hidden split and yield each case's index and episode, in any order."""
+    def hidden(self, split: Split, checkpoints: Iterable[str]) -> Iterator[tuple[str, int, Episode]]:
+        """Play checkpoints on a hidden split; yield the checkpoint, the case's index and the episode, in any order."""
         state = self.record.state
-        return self.play(split, state.first_with(checkpoint), range(state.cases(split)))
+        rollouts = [
+            self._rollout(split, state.first_with(checkpoint), range(state.cases(split))) for checkpoint in checkpoints
+        ]
+        for rollout, job, episode in self._executor.play(rollouts, lambda *_: None):
+            yield rollout.checkpoint.name, job.position, episode
 
     def play(
         self, split: Split, submission: SubmissionState, cases: Iterable[int], files: Path | None = None
@@ -68,6 +72,13 @@ class ReplaySession:
         ``cases`` are indices into its train episodes or the hidden split. With ``files``, each episode's actions are
         recorded in a directory below it.
         """
+        rollout = self._rollout(split, submission, cases, files)
+        for _, job, episode in self._executor.play([rollout], lambda *_: None):
+            yield job.position, episode
+
+    def _rollout(
+        self, split: Split, submission: SubmissionState, cases: Iterable[int], files: Path | None = None
+    ) -> Rollout:
         recording = Recording.ACTIONS if files else Recording.OUTPUT
         checkpoint, named = submission.charged.checkpoint, submission.charged.env_instances
         jobs = [
@@ -81,9 +92,7 @@ class ReplaySession:
             )
             for case in cases
         ]
-        context, path = self.record.state.context(submission), intact_checkpoint(self.record, checkpoint)
-        for job, episode in self._executor.play(path, context, jobs, lambda _job, _message: None):
-            yield job.position, episode
+        return Rollout(intact_checkpoint(self.record, checkpoint), self.record.state.context(submission), jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +220,9 @@ def replay(
     """
     with open_replay(root, options, any_versions=True) as run:
         state, how = run.record.state, (run.isolation, run.reasons, run.other_versions)
-        pairs = [(split, checkpoint) for split in splits for checkpoint in checkpoints_of(state, split)]
-        for split, checkpoint in pairs:
-            recorded = state.rollout(split, checkpoint).episodes
-            for position, again in run.hidden(split, checkpoint):
-                then = recorded[position]
+        for split in splits:
+            for checkpoint, position, again in run.hidden(split, checkpoints_of(state, split)):
+                then = state.rollout(split, checkpoint).episodes[position]
                 if then is not None:
                     yield ReplayedCase(position, then, again, *how, split, checkpoint)
 
@@ -314,7 +321,7 @@ def play_post_hoc(root: Path, played: Callable[[], object], options: ReplayOptio
         for checkpoint in missing:
             returns: dict[int, float] = {}
             failures: dict[int, Failure] = {}
-            for position, episode in run.hidden(Split.HELD_OUT, checkpoint):
+            for _, position, episode in run.hidden(Split.HELD_OUT, [checkpoint]):
                 returns[position] = episode.episode_return
                 if episode.failure:
                     failures[position] = episode.failure

@@ -35,7 +35,7 @@ from evopolicygym.core.event import (
     SubmissionPublished,
 )
 from evopolicygym.core.interface import InterfaceDraw, draw_interface, interface_key, shown_schemas
-from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInfo, Recording
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInfo, Recording, Rollout
 from evopolicygym.core.run import RunState, Stage, SubmissionState, after
 from evopolicygym.core.score import total
 from evopolicygym.core.submission import LoadError, SubmissionStatus
@@ -409,11 +409,12 @@ class TrainingSession:
         """Have jobs played, a few at a time; ``played`` is called with the lock held."""
 
         def play(executor: Executor, some: Sequence[EpisodeJob]) -> None:
-            def repeated(job: EpisodeJob, message: str) -> None:
+            def repeated(_: Rollout, job: EpisodeJob, message: str) -> None:
                 with self._changed:
                     self._record(EpisodeRepeated(now(), split, job.position, message))
 
-            for job, episode in executor.play(self._place / checkpoint, context, some, repeated):
+            rollout = Rollout(self._place / checkpoint, context, some)
+            for _, job, episode in executor.play([rollout], repeated):
                 with self._changed:
                     if self.closed:
                         return

@@ -205,8 +205,8 @@ def log_event(event: Event, state: RunState) -> None:
 def _logged(event: Event, state: RunState) -> Iterator[str]:
     """Yield the lines that are logged of an event."""
     match event:
-        case EpisodePlayed(split=split, position=position, episode=episode, submit_index=index):
-            of = "" if index is None else f" of submission {index}"
+        case EpisodePlayed(split, checkpoint, position, episode, index):
+            of = f" of checkpoint {checkpoint[:16]}" if index is None else f" of submission {index}"
             failed = f", failed: {episode.failure.reason}" if episode.failure else ""
             earned = number(episode.episode_return)
             yield f"{split} episode {position}{of}: return {earned}, {episode.length} steps{failed}"

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, SandboxError
 from evopolicygym.core.interface import InterfaceDraw
-from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Rollout, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.records import atomic
@@ -182,10 +182,8 @@ class Node:
         repeated: list[str] = []
         with self._replying(repeated) as replies:
             here = replace(job, directory=directory if job.directory else None)
-            played = self._open_executor().play(
-                self._checkpoint(name), context, [here], lambda _job, why: repeated.append(why)
-            )
-            episode = dict(played)[here]
+            rollout = Rollout(self._checkpoint(name), context, [here])
+            [(_, _, episode)] = self._open_executor().play([rollout], lambda _rollout, _job, why: repeated.append(why))
             replies.append(
                 NodeReply(episode, pack(directory) if job.directory else {}, repeated, output=self._new_output())
             )

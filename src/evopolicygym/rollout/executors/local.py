@@ -18,7 +18,7 @@ from typing import Any, Self
 from evopolicygym.core import regular_file
 from evopolicygym.core.causes import Cause, Failure, Part, cause_of
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
-from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, ExecutorInfo, Trial, other_code
+from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, ExecutorInfo, Rollout, Trial, other_code
 from evopolicygym.core.shortage import describe_shortage, need_descriptors, shortage_in
 from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
@@ -46,6 +46,10 @@ LOG_TAIL_BYTES = 600
 """Most bytes of the log's end in the error for a worker that could not start."""
 
 
+Work = tuple[Rollout, EpisodeJob]
+"""A job, with the rollout that it belongs to."""
+
+
 @dataclass(slots=True)
 class WorkerSlot:
     """A worker's place; a process that ends is replaced, and the place stays."""
@@ -55,8 +59,8 @@ class WorkerSlot:
     connection: Connection
     info: ExecutorInfo | None = None
     """None until the worker has reported that it is ready."""
-    job: EpisodeJob | None = None
-    """The job that it plays now; None while it is idle."""
+    work: Work | None = None
+    """What it plays now; None while it is idle."""
     played: int = 0
     """Episodes that its process has played."""
     memory_mb: float = math.inf
@@ -150,39 +154,38 @@ class LocalExecutor:
 
     def play(
         self,
-        checkpoint: Path,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        repeated: Callable[[EpisodeJob, str], None],
-    ) -> Iterator[tuple[EpisodeJob, Episode]]:
-        """Play every job, yielding each as it ends; see ``core.rollout.Executor``."""
-        waiting, attempts = deque(jobs), dict.fromkeys((job.position for job in jobs), 1)
+        rollouts: Sequence[Rollout],
+        repeated: Callable[[Rollout, EpisodeJob, str], None],
+    ) -> Iterator[tuple[Rollout, EpisodeJob, Episode]]:
+        """Play every job of all rollouts, yielding each as it ends; see ``core.rollout.Executor``."""
+        waiting = deque((rollout, job) for rollout in rollouts for job in rollout.jobs)
+        attempts = dict.fromkeys(waiting, 1)
 
         def start_next(slot: WorkerSlot) -> None:
             """Have a slot play the next job, if there is one and the slot is ready and idle."""
-            if waiting and slot.job is None and self._is_ready(slot):
-                slot.job = waiting.popleft()
+            if waiting and slot.work is None and self._is_ready(slot):
+                slot.work = rollout, job = waiting.popleft()
                 with suppress(OSError):  # it ended while it was idle, which counts as its reply
-                    without_policy = attempts[slot.job.position] > ATTEMPTS
-                    slot.connection.send(Play(checkpoint, context, slot.job, without_policy=without_policy))
+                    without_policy = attempts[slot.work] > ATTEMPTS
+                    slot.connection.send(Play(rollout.checkpoint, rollout.context, job, without_policy=without_policy))
 
         try:
             while waiting or self._busy_slots():
                 for slot in self._slots:
                     start_next(slot)
                 for slot in self._wait_for_replies():
-                    job, reply = slot.job, self._receive_reply(slot)
-                    if job is None:
+                    work, reply = slot.work, self._receive_reply(slot)
+                    if work is None:
                         continue
-                    slot.job = None
+                    slot.work = None
                     if isinstance(reply, Episode):
                         self._replace_grown(slot)
                         start_next(slot)  # it plays while the caller records this episode
-                        yield job, reply
+                        yield *work, reply
                         continue
-                    self._count(attempts, job, reply)
-                    repeated(job, reply.message)
-                    waiting.appendleft(job)
+                    self._count(attempts, work, reply)
+                    repeated(*work, reply.message)
+                    waiting.appendleft(work)
         finally:
             for slot in self._busy_slots():
                 self._replace(slot)
@@ -224,7 +227,7 @@ class LocalExecutor:
     def _stop(self, slot: WorkerSlot) -> None:
         slot.connection.close()
         try:
-            slot.process.wait(timeout=0 if slot.job else 2)
+            slot.process.wait(timeout=0 if slot.work else 2)
         except subprocess.TimeoutExpired:
             slot.process.kill()
             slot.process.wait()
@@ -236,10 +239,10 @@ class LocalExecutor:
         """Replace a worker that is broken or whose job was cancelled; after ``close``, only stop it."""
         self._stop(slot)
         if self._closed:
-            slot.job = None
+            slot.work = None
             return
         fresh = self._start(slot.config)
-        slot.process, slot.connection, slot.info, slot.job = fresh.process, fresh.connection, None, None
+        slot.process, slot.connection, slot.info, slot.work = fresh.process, fresh.connection, None, None
         slot.played, slot.memory_mb = 0, math.inf
 
     def _replace_grown(self, slot: WorkerSlot) -> None:
@@ -309,18 +312,18 @@ class LocalExecutor:
         return slot.info is not None or (slot.connection.poll(0) and self._ready(slot) is not None)
 
     def _busy_slots(self) -> list[WorkerSlot]:
-        return [slot for slot in self._slots if slot.job is not None]
+        return [slot for slot in self._slots if slot.work is not None]
 
     def _wait_for_replies(self) -> list[WorkerSlot]:
         """Wait for messages; return the slots that have any."""
         by_connection: dict[Any, WorkerSlot] = {
-            slot.connection: slot for slot in self._slots if slot.job is not None or slot.info is None
+            slot.connection: slot for slot in self._slots if slot.work is not None or slot.info is None
         }
         return [by_connection[item] for item in wait(list(by_connection))]
 
     def _receive_reply(self, slot: WorkerSlot) -> Episode | Fault:
         """Return a worker's reply to its job; a worker that ended is replaced, and its end is the reply."""
-        if slot.job is None:
+        if slot.work is None:
             self._ready(slot)
             return Fault("not a job")
         try:
@@ -354,11 +357,11 @@ class LocalExecutor:
         except subprocess.TimeoutExpired:
             return None
 
-    def _count(self, attempts: dict[int, int], job: EpisodeJob, fault: Fault) -> None:
+    def _count(self, attempts: dict[Work, int], work: Work, fault: Fault) -> None:
         """Count a failed attempt; raise its error after the last."""
         if fault.attempts == 1:
             raise fault.error()
-        played = attempts[job.position]
+        played, (_, job) = attempts[work], work
         extra = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.info.action_schema))
         if played >= fault.attempts + extra:
             fault = self._explained(fault) if fault.blame is Blame.SANDBOX else fault
@@ -366,7 +369,7 @@ class LocalExecutor:
                 f"Case {job.position} of {self._spec.name}{self._of_pack} was played {played} times and failed each "
                 f"time: "
             )
-        attempts[job.position] += 1
+        attempts[work] += 1
 
 
 def _largest_memory_mb(pid: int) -> float:

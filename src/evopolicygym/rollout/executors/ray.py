@@ -23,7 +23,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import NodeError
 from evopolicygym.core.options import AUTO
-from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Isolation, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Isolation, Rollout, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, PolicyContext
 from evopolicygym.rollout.cluster.node import (
@@ -72,7 +72,8 @@ class ActorSeat:
     """The reference to its pending answer; None while it is idle."""
     info: NodeDescription | None = None
     """None until it is ready and was checked to equal the driver."""
-    job: EpisodeJob | None = None
+    work: tuple[Rollout, EpisodeJob] | None = None
+    """What it plays now; None while it is idle."""
     checkpoint: str = ""
     """The name of the checkpoint that was sent to it last."""
 
@@ -147,42 +148,42 @@ class RayExecutor:
 
     def play(
         self,
-        checkpoint: Path,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        repeated: Callable[[EpisodeJob, str], None],
-    ) -> Iterator[tuple[EpisodeJob, Episode]]:
-        """Play every job, yielding each as it ends; a job whose node is lost is played on another."""
-        waiting, losses = deque(jobs), Counter[int]()
+        rollouts: Sequence[Rollout],
+        repeated: Callable[[Rollout, EpisodeJob, str], None],
+    ) -> Iterator[tuple[Rollout, EpisodeJob, Episode]]:
+        """Play every job of all rollouts, yielding each as it ends; one whose node is lost is played on another."""
+        waiting = deque((rollout, job) for rollout in rollouts for job in rollout.jobs)
+        losses = Counter[tuple[Rollout, EpisodeJob]]()
         try:
             while waiting or self._busy_seats():
                 for seat in self._ready():
-                    if waiting and seat.job is None:
-                        seat.job = waiting.popleft()
-                        self._send_checkpoint(seat, checkpoint)
-                        seat.answer = seat.actor.play.remote(seat.checkpoint, context, seat.job)
+                    if waiting and seat.work is None:
+                        seat.work = rollout, job = waiting.popleft()
+                        self._send_checkpoint(seat, rollout.checkpoint)
+                        seat.answer = seat.actor.play.remote(seat.checkpoint, rollout.context, job)
                 for seat in self._poll():
-                    job, answer = seat.job, seat.answer
-                    if job is None:
+                    work, answer = seat.work, seat.answer
+                    if work is None:
                         continue
+                    rollout, job = work
                     try:
                         reply = ray.get(answer)
                     except RayError as error:
                         self._drop(seat, error)
-                        losses[job.position] += 1
-                        if losses[job.position] == MAX_LOSSES:
+                        losses[work] += 1
+                        if losses[work] == MAX_LOSSES:
                             raise NodeError(
                                 f"Case {job.position} was lost {MAX_LOSSES} times with the node that played it, the "
                                 f"last time with {seat.machine.name}: {_error_tail(error)}"
                             ) from error
-                        waiting.appendleft(job)
+                        waiting.appendleft(work)
                         continue
-                    seat.job = seat.answer = None
+                    seat.work = seat.answer = None
                     for why in reply.repeated:
-                        repeated(job, why)
+                        repeated(rollout, job, why)
                     self._handle_reply(reply)
                     self._unpack_files(job, reply.files)
-                    yield job, reply.answer
+                    yield rollout, job, reply.answer
         finally:
             for seat in self._busy_seats():
                 self._kill(seat)
@@ -201,7 +202,7 @@ class RayExecutor:
         return [seat for seat in self._seats if seat.info]
 
     def _busy_seats(self) -> list[ActorSeat]:
-        return [seat for seat in self._seats if seat.job]
+        return [seat for seat in self._seats if seat.work]
 
     def _check_packs(self, spec: EnvironmentSpec) -> None:
         """Raise ``NodeError`` if nodes lack the environment's pack; nodes that don't answer are checked later."""
@@ -262,7 +263,7 @@ class RayExecutor:
             if seat.info is None:
                 self._open(seat)
         self._check_liveness()
-        return [seat for seat in seats if seat.job]
+        return [seat for seat in seats if seat.work]
 
     def _check_liveness(self) -> None:
         if self._ready():
@@ -329,7 +330,7 @@ class RayExecutor:
 
     def _drop(self, seat: ActorSeat, error: RayError) -> None:
         """Drop an actor that ended, and log why."""
-        at = f" while it played case {seat.job.position}" if seat.job else ""
+        at = f" while it played case {seat.work[1].position}" if seat.work else ""
         with regular_file.appender(self._config.log) as log:
             log.write(f"A worker on {seat.machine.name} was lost{at}: {_error_tail(error)}\n".encode())
         self._kill(seat)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInfo, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInfo, Rollout, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
@@ -32,16 +32,15 @@ class NotingExecutor:
         return self._local.check(checkpoint, context)
 
     def play(
-        self,
-        checkpoint: Path,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        repeated: Callable[[EpisodeJob, str], None],
-    ) -> Iterator[tuple[EpisodeJob, Episode]]:
-        """Play every job, yielding each as it ends, in any order; call ``repeated`` where a case is played again."""
+        self, rollouts: Sequence[Rollout], repeated: Callable[[Rollout, EpisodeJob, str], None]
+    ) -> Iterator[tuple[Rollout, EpisodeJob, Episode]]:
+        """Play every job of all rollouts, yielding each as it ends, in any order.
+
+        Call ``repeated`` where a case is played again. A worker that is idle begins with the next rollout.
+        """
         with self._log.open("a", encoding="utf-8") as log:
-            log.write(f"part_name: {len(jobs)} episodes\n")
-        yield from self._local.play(checkpoint, context, jobs, repeated)
+            log.write(f"part_name: {sum(len(rollout.jobs) for rollout in rollouts)} episodes\n")
+        yield from self._local.play(rollouts, repeated)
 
     def close(self) -> None:
         """Stop all processes and remove temporary files."""
