@@ -36,7 +36,7 @@ def measured(runs: Path) -> tuple[float, float, float]:
             "evopolicygym",
             "leaderboard",
             str(runs),
-            "--beside",
+            "--tables",
             "paper",
             "--format",
             "csv",

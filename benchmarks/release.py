@@ -26,7 +26,7 @@ COMMANDS = (
     ("run cartpole", ["run", "cartpole", "--budget", "8", "--validation", "2", "--held-out", "4", "--json"]),
     ("show", ["show", "latest"]),
     ("verify", ["verify", "latest"]),
-    ("leaderboard", ["leaderboard", "--beside", "paper,references", "--format", "markdown"]),
+    ("leaderboard", ["leaderboard", "--tables", "paper,references", "--format", "markdown"]),
     ("check environment", ["check", "environment", "pendulum"]),
     ("draft of an environment", ["environments", "add", "CartPole-v1", "-o", "mine.toml"]),
     ("report", ["report", "latest", "--no-figures", "-o", "report"]),

@@ -1,6 +1,6 @@
 """How far a reader walks: the source files that three things pass through, in order, from one real run of each.
 
-The walks are a submission over HTTP, ``evopolicygym run`` and ``evopolicygym leaderboard --beside paper``. Each is done
+The walks are a submission over HTTP, ``evopolicygym run`` and ``evopolicygym leaderboard --tables paper``. Each is done
 twice, so that modules are loaded and calls alone are seen the second time. All threads of this process are traced, and
 none of the processes that it starts. A *step* leads from one file into another by a call; a step that is made again, as
 in a loop, counts once, and properties, which read like fields, and what is written in the calling line are no steps. A
@@ -33,7 +33,7 @@ RUN = ["run", "acrobot", "--budget", "4", "--validation", "1", "--held-out", "1"
 SUBMISSION, RUNNING, LEADERBOARD = (
     "a submission over HTTP",
     "evopolicygym run acrobot",
-    "evopolicygym leaderboard --beside paper",
+    "evopolicygym leaderboard --tables paper",
 )
 
 
@@ -150,7 +150,7 @@ def traced(runs: Path, name: str) -> Walk:
     if name == SUBMISSION:
         program(*RUN, "--agent", "__main__:make", "--runs", str(runs))
     else:
-        ours = ("leaderboard", str(runs), "--beside", "paper") if name == LEADERBOARD else (*RUN, "--runs", str(runs))
+        ours = ("leaderboard", str(runs), "--tables", "paper") if name == LEADERBOARD else (*RUN, "--runs", str(runs))
         with walk.going_on():
             program(*ours)
     sys.setprofile(None)

@@ -44,6 +44,8 @@ COMMENT = re.compile(r"(?:^|\s)#.*$", re.MULTILINE)
 HASH_LABEL = re.compile(r"evopolicygym [a-z ]+ \d")
 """What a hash of the protocol begins with; it only looks like a command."""
 COMMAND = re.compile(r"\s*(?:\w+=\S+ )*evopolicygym\s+(.+)", re.DOTALL)
+SAID = re.compile(r"evopolicygym ([a-z-]+ [^\n;|&,\"'`]+)")
+"""A command in a text of the package, as far as it is one without a doubt."""
 OPTION = re.compile(r"(?<![^\s[|])--[a-z][a-z-]*")
 PACKAGE_ROW = re.compile(r"^\| (\d+) \| `(\w+)/` \|", re.MULTILINE)
 ATTACK_ROW = re.compile(r"^\| ([A-Z]\d\d) \|.*$", re.MULTILINE)
@@ -131,6 +133,20 @@ def commands_that_fail() -> Iterator[str]:
             if found and not HASH_LABEL.fullmatch(snippet.text):
                 for message in _faults(found[1]):
                     yield f"{_place(page, snippet.start)}: {message}: evopolicygym {' '.join(found[1].split())}"
+
+
+def commands_in_code_that_fail() -> Iterator[str]:
+    """Check that each command in a text of the package has options that exist; the viewer's pages name no others."""
+    for file in _modules():
+        for found in SAID.finditer(_read(file)):
+            if found[1].split()[0] in _verbs():
+                for message in _faults(found[1]):
+                    yield f"{_place(file, found.start())}: {message}: evopolicygym {found[1]}"
+    known = set[str]().union(*map(_options, _verbs().values()))
+    for file in sorted((PACKAGE / "viewer").rglob("*.js")):
+        for found in re.finditer(r"(?<=[ `])--[a-z][a-z-]*", _read(file)):
+            if found[0] not in known:
+                yield f"{_place(file, found.start())}: no verb has the option {found[0]}"
 
 
 def public_names_without_docs() -> Iterator[str]:
@@ -303,6 +319,7 @@ CHECKS = (
     dead_paths_in_code,
     verbs_without_docs,
     commands_that_fail,
+    commands_in_code_that_fail,
     public_names_without_docs,
     environments_without_docs,
     attacks_without_tests,

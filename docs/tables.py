@@ -88,7 +88,7 @@ def headroom_table() -> str:
 
 def scores_table() -> str:
     """Return the scores of all shipped results: tasks by entries, as ``leaderboard --show scores`` prints them."""
-    return format_tables(leaderboard(beside=RANKED, show="scores").arranged(), "markdown")
+    return format_tables(leaderboard(tables=RANKED, show="scores").arranged(), "markdown")
 
 
 def films_table() -> str:

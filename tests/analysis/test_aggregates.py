@@ -94,7 +94,7 @@ def test_the_improvement_has_a_useful_interval(repeats: int, tasks: int, widest:
 
 def test_the_leaderboard_shows_aggregates(shell: Shell) -> None:
     """``leaderboard --show aggregates`` shows one table, also as CSV and JSON; no score is cut at the best known."""
-    asked = ("leaderboard", "--beside", "paper,references", "--normalise", "known", "--family", "gym_box2d")
+    asked = ("leaderboard", "--tables", "paper,references", "--normalise", "known", "--family", "gym_box2d")
     entries = {row["entry"]: row for row in shell.json(*asked)["aggregates"]["entries"]}
     header = shell.printed(*asked, "--show", "aggregates", "--format", "csv").splitlines()[0]
 

@@ -110,7 +110,7 @@ def test_a_report_beside_the_paper_compares_on_all_tasks(shell: Shell, tmp_path:
                 run["agent"]["label"], run["run_id"] = label, f"{label}-{task}-{seed}"
                 write(tmp_path / "runs", run)
     found = []
-    for name, words in (("alone", ()), ("beside", ("--beside", "paper"))):
+    for name, words in (("alone", ()), ("beside", ("--tables", "paper"))):
         assert shell("report", tmp_path / "runs", "-o", tmp_path / name, "--only", "compare", *words).code == 0
         document = json.loads((tmp_path / name / "tables" / "compare.json").read_text("utf-8"))
         found.append({row["task"] for row in document["tasks"]})

@@ -56,7 +56,7 @@ def test_the_papers_aggregates(papers: Leaderboard) -> None:
     assert [one.rank_score.value for one in papers.standings] == [0.890625, 0.75, 0.53125, 0.359375, 0.109375]
     assert [one.wins for one in papers.standings] == [9, 5, 1, 1, 0]
     assert [one.top_2 for one in papers.standings] == [16, 12, 3, 1, 0]
-    assert [one.place for one in papers.standings] == [1, 2, 3, 4, 5]
+    assert [one.rank for one in papers.standings] == [1, 2, 3, 4, 5]
 
 
 def test_the_papers_families(papers: Leaderboard) -> None:
@@ -208,7 +208,7 @@ def test_entries_that_lack_tasks_change_nobodys_rank(tmp_path: Path, document: d
     found = by_label(board)
 
     assert [one.rank_score.value for one in board.standings[:4]] == [0.890625, 0.75, 0.53125, 0.359375]
-    assert (found["tuner"].place, found["tuner"].complete, found["tuner"].rank_score.value) == (None, False, 1.0)
+    assert (found["tuner"].rank, found["tuner"].complete, found["tuner"].rank_score.value) == (None, False, 1.0)
     assert board.standings[-1].entry.label == "tuner"
     together = by_label(board_of(tmp_path / "runs", "paper", partial=True))
     assert together["GPT-5.5 (Codex)"].tasks["acrobot"].rank == 2
@@ -220,7 +220,7 @@ def test_nobody_is_first_by_being_alone(tmp_path: Path, document: dict[str, Any]
         write(tmp_path / "runs", changed(document, task, agent, [0.0, 1.0]))
     board = board_of(tmp_path / "runs")
 
-    assert [standing.place for standing in board.standings] == [None, None, None]
+    assert [standing.rank for standing in board.standings] == [None, None, None]
     assert board.standings[-1].entry.label == RANDOM
 
 
@@ -359,4 +359,4 @@ def test_all_tasks_at_once(tmp_path: Path) -> None:
 
     assert [one.entry.label for one in board.standings] == ["a", "b", "c", RANDOM]
     assert [one.wins for one in board.standings] == [16, 0, 0, 0]
-    assert json.dumps([one.place for one in board.standings]) == "[1, 2, 3, 4]"
+    assert json.dumps([one.rank for one in board.standings]) == "[1, 2, 3, 4]"

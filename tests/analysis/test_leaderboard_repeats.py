@@ -137,7 +137,7 @@ def test_what_is_not_comparable_stands_side_by_side(tmp_path: Path, document: di
     private = changed(document, "acrobot", "tuner", RETURNS)
     write(tmp_path / "runs", private)
     write(tmp_path / "runs", private | {"run_id": "b", "seed": 1, "split": "public", "commitment": "public cases"})
-    shown = CliRunner().invoke(app, ["leaderboard", str(tmp_path / "runs"), "--beside", "paper"])
+    shown = CliRunner().invoke(app, ["leaderboard", str(tmp_path / "runs"), "--tables", "paper"])
     told = CliRunner().invoke(app, ["leaderboard", str(tmp_path / "runs"), "--json"])
 
     assert shown.exit_code == 0

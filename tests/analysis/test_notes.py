@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("more", [[], ["--show", "scores"], ["--per-task"]], ids=" ".join)
 def test_leaderboard(runs: Path, shell: Shell, form: str, more: list[str]) -> None:
     """The leaderboard's notes stand below it in every format; CSV has no place for them, so they go to stderr."""
-    left = shell("leaderboard", runs, "--beside", "paper", "--format", form, *more)
+    left = shell("leaderboard", runs, "--tables", "paper", "--format", form, *more)
     place, other = (left.err, left.out) if form == "csv" else (left.out, left.err)
 
     assert PUBLISHED.partition(",")[0] in place
@@ -47,18 +47,18 @@ def test_the_texts_beside_published_rows(runs: Path, shell: Shell, tmp_path: Pat
     paper_has = "the paper's own, short (arXiv 2607.02440, table 1)"
 
     assert (
-        f"Text of the tasks: full (runs); {paper_has}." in shell.json("leaderboard", runs, "--beside", "paper")["notes"]
+        f"Text of the tasks: full (runs); {paper_has}." in shell.json("leaderboard", runs, "--tables", "paper")["notes"]
     )
     assert (
         f"Text of the tasks: terse (runs); {paper_has}."
-        in shell.json("leaderboard", short, "--beside", "paper")["notes"]
+        in shell.json("leaderboard", short, "--tables", "paper")["notes"]
     )
     assert "Text of the tasks" not in shell.printed("leaderboard", runs)
 
 
 def test_compare(runs: Path, shell: Shell) -> None:
     """A comparison has the notes of the table that its entries are of, besides its own, for people and programs."""
-    asked = ("compare", "good", "GPT-5.5 (Codex)", runs, "--beside", "paper")
+    asked = ("compare", "good", "GPT-5.5 (Codex)", runs, "--tables", "paper")
 
     assert f"- {PUBLISHED}" in shell.printed(*asked)
     assert PUBLISHED in shell.json(*asked)["notes"]

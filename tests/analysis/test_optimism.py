@@ -23,7 +23,7 @@ def test_shipped_runs_have_it() -> None:
 
 def test_the_leaderboard_shows_it_on_request(shell: Shell) -> None:
     """``leaderboard --show optimism`` has tasks by entries; JSON has it beside each score."""
-    asked = ("leaderboard", "--beside", "baselines")
+    asked = ("leaderboard", "--tables", "baselines")
     printed = shell.printed(*asked, "--show", "optimism", "--format", "csv")
     rows = {row["entry"]: row for row in shell.json(*asked)["entries"]}
 

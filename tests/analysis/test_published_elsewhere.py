@@ -55,7 +55,7 @@ def test_figures_are_no_entries_even_where_they_are_the_best(tmp_path: Path) -> 
     assert task.best.score > max(returns)
     assert LABELS.isdisjoint(entries)
     assert entries["tuner"]["normalised"]["value"] == 1
-    assert entries["tuner"]["place"] == 1
+    assert entries["tuner"]["rank"] == 1
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_figures_are_no_entries_even_where_they_are_the_best(tmp_path: Path) -> 
 def test_the_protocol_is_always_said(shell: Shell, form: str, options: list[str]) -> None:
     """Wherever a figure is shown, the table says how its protocol differs, and that it is not ranked."""
     shipped = "published" if form == "csv" else "paper,published"  # CSV is one table
-    came = shell("leaderboard", "--beside", shipped, "--format", form, *options)
+    came = shell("leaderboard", "--tables", shipped, "--format", form, *options)
     notes = came.err if form == "csv" else came.out
 
     assert came.code == 0
@@ -119,7 +119,7 @@ def test_a_family_has_the_figures_of_its_tasks() -> None:
 def test_figures_are_refused_where_entries_are_compared() -> None:
     """What ranks or pairs entries takes none of these figures, and says what would work."""
     assert set(other_names()).isdisjoint(shipped_names())
-    with pytest.raises(UsageError, match="--beside published"):
+    with pytest.raises(UsageError, match="--tables published"):
         shipped("published")
     with pytest.raises(UsageError, match="other protocols"):
         evopolicygym.compare("tuner", "random", [], ["published"])

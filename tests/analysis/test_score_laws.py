@@ -119,7 +119,7 @@ def test_ties_share_a_rank_in_each_draw(tmp_path: Path, document: Document) -> N
     scores = [row(found, agent)["tasks"]["acrobot"]["rank_score"] for agent in ("one", "same")]
 
     assert [(score["value"], score["interval"]) for score in scores] == [(1.0, [1.0, 1.0])] * 2
-    assert [row(found, agent)["place"] for agent in ("one", "same", "worse")] == [1, 1, 3]
+    assert [row(found, agent)["rank"] for agent in ("one", "same", "worse")] == [1, 1, 3]
 
 
 @QUICK
@@ -149,7 +149,7 @@ def test_no_table_depends_on_the_order_of_agents_seeds_and_cases(tmp_path: Path,
         runs = laid(tmp_path / name, document, returns)
         board, pair = evopolicygym.leaderboard(runs).document, evopolicygym.compare("a", "c", runs).document
         rows = [row(board, agent) for agent in "abc"]
-        places.append([(each["place"], each["tier"]) for each in rows])
+        places.append([(each["rank"], each["tier"]) for each in rows])
         (task,) = pair["tasks"]
         numbers.append(
             [*(each["normalised"]["value"] for each in rows), pair["p"], task["difference"], *task["interval"]]

@@ -100,7 +100,7 @@ def test_an_agent_without_a_score_wins_nothing(tmp_path: Path, document: Documen
     last = board.standings[-1]
 
     assert [one.entry.label for one in board.standings] == ["Uniform random", "poor", "nothing"]
-    assert (last.place, last.tier, last.wins, last.top_2, last.has_score) == (None, None, 0, 0, False)
+    assert (last.rank, last.tier, last.wins, last.top_2, last.has_score) == (None, None, 0, 0, False)
     assert (last.tasks["acrobot"].rank, last.tasks["acrobot"].rank_score.value) == (None, 0.0)
 
 
@@ -110,7 +110,7 @@ def test_what_has_no_score_is_null_in_json(tmp_path: Path, document: Document, s
     found = shell.json("leaderboard", laid(tmp_path / "runs", document, runs))["entries"][-1]
     task = found["tasks"]["acrobot"]
 
-    assert (found["entry"], found["rank_score"], found["normalised"], found["place"]) == ("nothing", None, None, None)
+    assert (found["entry"], found["rank_score"], found["normalised"], found["rank"]) == ("nothing", None, None, None)
     assert (task["mean"], task["rank"], task["rank_score"], task["unscored"]) == (None, None, None, 1)
 
 
@@ -121,7 +121,7 @@ def test_one_task_without_a_score_counts_as_nothing(tmp_path: Path, document: Do
     runs += [(task, "whole", [one - 1 for one in good], 0) for task in ("acrobot", "reacher")]
     found = standings(laid(tmp_path / "runs", document, runs))["half"]
 
-    assert (found.rank_score.value, found.tasks["reacher"].rank, found.place is not None) == (0.5, None, True)
+    assert (found.rank_score.value, found.tasks["reacher"].rank, found.rank is not None) == (0.5, None, True)
 
 
 def test_to_fail_pays_nothing() -> None:
@@ -236,7 +236,7 @@ def test_csv_of_tasks_is_one_long_table(tmp_path: Path, document: Document, shel
 
 
 @pytest.mark.parametrize(
-    "options", [["--show", "scores"], ["--show", "harnesses"], ["--beside", "paper,published"], ["--audit"]]
+    "options", [["--show", "scores"], ["--show", "harnesses"], ["--tables", "paper,published"], ["--audit"]]
 )
 def test_csv_has_one_header(tmp_path: Path, document: Document, shell: Shell, options: list[str]) -> None:
     """Whatever is shown, all lines of a CSV have the columns of the first."""

@@ -95,8 +95,8 @@ def test_a_format_that_there_is_not() -> None:
 
 
 def test_the_papers_figures_through_the_command(shell: Shell) -> None:
-    """leaderboard --beside paper --json gives the paper's own aggregates."""
-    entries = shell.json("leaderboard", "--beside", "paper")["entries"]
+    """leaderboard --tables paper --json gives the paper's own aggregates."""
+    entries = shell.json("leaderboard", "--tables", "paper")["entries"]
 
     assert [one["rank_score"]["value"] for one in entries] == [0.890625, 0.75, 0.53125, 0.359375, 0.109375]
     assert [(one["wins"], one["top_2"]) for one in entries] == [(9, 16), (5, 12), (1, 3), (1, 1), (0, 0)]
@@ -122,7 +122,7 @@ def test_compare_through_the_command(runs: Path, shell: Shell) -> None:
     """Two labels, or a label and a shipped entry, are compared task by task."""
     bad = next(one for one in labels(shell, runs) if one.startswith("\\x1b"))
     found: dict[str, Any] = shell.json("compare", "good", bad, runs)
-    beside = shell.printed("compare", "good", "GPT-5.5 (Codex)", runs, "--beside", "paper")
+    beside = shell.printed("compare", "good", "GPT-5.5 (Codex)", runs, "--tables", "paper")
 
     assert (found["first"], len(found["tasks"]), found["tasks"][0]["paired"]) == ("good", 2, True)
     assert found["probability_of_improvement"]["value"] == 0.5
@@ -149,7 +149,7 @@ def test_compare_of_a_directory_with_a_label(tmp_path: Path, shell: Shell) -> No
         for seed, (place, mean) in enumerate((("one", -80.0), ("other", -90.0)))
     )
     found = shell.json("compare", "tuner", other, tmp_path / "one")
-    beside = shell.json("compare", one, "tuner", "--beside", "baselines", "--allow-incomparable")
+    beside = shell.json("compare", one, "tuner", "--tables", "baselines", "--allow-incomparable")
     refused = shell("compare", one, one / "..", tmp_path / "one")
 
     assert found["tasks"][0]["difference"] == 10.0
@@ -161,7 +161,7 @@ def test_compare_of_a_directory_with_a_label(tmp_path: Path, shell: Shell) -> No
 def test_compare_of_shipped_runs(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries of shipped tables of runs are known by their labels where there are no runs."""
     monkeypatch.chdir(tmp_path)
-    found = shell.json("compare", "reference", "tuner", "--beside", "references,baselines")
+    found = shell.json("compare", "reference", "tuner", "--tables", "references,baselines")
 
     assert len(found["tasks"]) == 11
 
@@ -174,8 +174,8 @@ def labels(shell: Shell, runs: Path) -> list[str]:
 def test_results_are_read_without_a_simulator(runs: Path, tmp_path: Path) -> None:
     """leaderboard, compare and show work where no simulator, torch or pandas can be imported."""
     commands = [
-        ["leaderboard", str(runs), "--beside", "paper", "--per-task"],
-        ["compare", "good", "GPT-5.5 (Codex)", str(runs), "--beside", "paper"],
+        ["leaderboard", str(runs), "--tables", "paper", "--per-task"],
+        ["compare", "good", "GPT-5.5 (Codex)", str(runs), "--tables", "paper"],
         ["show", str(tmp_path / "real")],
     ]
     line = [sys.executable, "-c", BLOCKING, json.dumps(commands)]

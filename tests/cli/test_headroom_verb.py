@@ -29,7 +29,7 @@ def runs(tmp_path: Path) -> Path:
 def test_it_works_in_an_empty_directory(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ships is enough for a table of Core16, with what was published elsewhere in a table apart."""
     monkeypatch.chdir(tmp_path)
-    came = shell("headroom", "--beside", SHIPPED)
+    came = shell("headroom", "--tables", SHIPPED)
 
     assert came.code == 0
     assert all(
@@ -51,7 +51,7 @@ def test_every_form(shell: Shell, runs: Path) -> None:
 
 def test_one_family(shell: Shell) -> None:
     """The tasks of one family are shown alone, with the figures of these alone."""
-    found = json.loads(shell("headroom", "--beside", SHIPPED, "--family", "minigrid", "--json").out)
+    found = json.loads(shell("headroom", "--tables", SHIPPED, "--family", "minigrid", "--json").out)
 
     assert {task["family"] for task in found["tasks"]} == {"minigrid"}
     assert [task["name"] for one in found["published_elsewhere"] for task in one["tasks"]] == ["keycorridor-s4r3"]
@@ -59,7 +59,7 @@ def test_one_family(shell: Shell) -> None:
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--beside", "papers"], "'paper'"), (["--format", "html"], "format"), (["--family", "x"], "family")],
+    [(["--tables", "papers"], "'paper'"), (["--format", "html"], "format"), (["--family", "x"], "family")],
 )
 def test_what_is_not_there(shell: Shell, runs: Path, words: list[str], said: str) -> None:
     """An invalid request is a sentence and exit code 2."""
@@ -72,7 +72,7 @@ def test_what_is_not_there(shell: Shell, runs: Path, words: list[str], said: str
 def test_figures_alone_are_nothing_to_look_at(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of other protocols are no tasks: without runs or a table, the message names what is missing."""
     monkeypatch.chdir(tmp_path)
-    refused = shell("headroom", "--beside", "published")
+    refused = shell("headroom", "--tables", "published")
 
     assert refused.code == 2
     assert "runs" in refused.err

@@ -32,7 +32,7 @@ def test_own_runs_say_what_a_run_takes(shell: Shell, tmp_path: Path) -> None:
     for seed in range(3):
         write(tmp_path / "runs", changed(document, "acrobot", "mine", [-70.0 + seed, -72.0 + seed, -71.0], seed))
     asked = ("power", tmp_path / "runs", "--difference", "20", "--in-returns", "--repeats", "4")
-    both, alone = (shell.json(*asked, *more)["tasks"] for more in (("--tasks", "acrobot"), ("--beside", "")))
+    both, alone = (shell.json(*asked, *more)["tasks"] for more in (("--tasks", "acrobot"), ("--tables", "")))
 
     assert [row["task"] for row in alone] == ["acrobot"]
     assert alone[0]["variances"]["of_a_run"]["runs"] == both[0]["variances"]["of_a_run"]["runs"] == 3
@@ -58,7 +58,7 @@ def test_equal_repeats_forecast_nothing(shell: Shell) -> None:
         (["--power", "1"], "Invalid power"),
         (["--held-out", "1"], "Invalid held-out cases"),
         (["--tasks", "acrobat"], "'acrobot'"),
-        (["--beside", "paper"], "baselines"),
+        (["--tables", "paper"], "baselines"),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else None,
 )

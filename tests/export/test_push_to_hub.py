@@ -143,7 +143,7 @@ def test_tasks_are_a_data_set(tmp_path: Path) -> None:
     upload = tasks_upload(tmp_path, "me/tasks", "https://example.invalid/datasets/me/tasks")
     (registry,) = json.loads((tmp_path / "registry.json").read_text(encoding="utf-8"))
 
-    assert [one.place for one in upload.files] == [
+    assert [one.path_in_repo for one in upload.files] == [
         "tasks/acrobot/environment/Dockerfile",
         "tasks/acrobot/task.toml",
         "tasks/reacher/environment/Dockerfile",

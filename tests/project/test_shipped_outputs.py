@@ -22,11 +22,11 @@ from places import ROOT
 if not (ROOT / "results").is_dir():
     pytest.skip("the records lie in the repository, and not in the source distribution", allow_module_level=True)
 TABLES = (
-    "leaderboard results/references --beside paper,baselines --format csv",
-    "leaderboard --beside paper,references,baselines,anchors --format csv",
-    "leaderboard --beside baselines --per-task --format csv",
+    "leaderboard results/references --tables paper,baselines --format csv",
+    "leaderboard --tables paper,references,baselines,anchors --format csv",
+    "leaderboard --tables baselines --per-task --format csv",
     "diagnose results/baselines results/references --format csv",
-    "compare tuner random_search --beside baselines --json",
+    "compare tuner random_search --tables baselines --json",
 )
 """Commands that print tables of what ships."""
 PROSE = {"title", "notes"}

@@ -180,7 +180,7 @@ def test_rules_are_not_taken_from_the_accused(run: RunPaths, changes: dict[str, 
     environment = replace(read_opened(run).task.environment, **changes)
     forge(run, changed(run, RunOpened, task=replace(read_opened(run).task, environment=environment)))
     found = evopolicygym.verify(run.root)
-    board = evopolicygym.leaderboard(run.root.parents[2], beside=["anchors"])
+    board = evopolicygym.leaderboard(run.root.parents[2], tables=["anchors"])
 
     assert opened.score is not None
     assert "task" in found.failed
@@ -194,7 +194,7 @@ def test_a_task_of_ones_own_stands_beside_nothing_that_ships(run: RunPaths, shel
     own = {"task": replace(task, environment=environment), "spec_sha256": evopolicygym_fingerprint(environment)}
     forge(run, changed(run, RunOpened, **own))
     shown = shell("show", run.root)
-    tables = shell("leaderboard", run.root.parents[2], "--beside", "anchors")
+    tables = shell("leaderboard", run.root.parents[2], "--tables", "anchors")
 
     assert "task" not in evopolicygym.verify(run.root).failed
     assert "(ours)" not in shown.out
@@ -239,7 +239,7 @@ def test_what_verify_sees_is_seen_where_a_run_is_ranked(run: RunPaths) -> None:
     before = evopolicygym.leaderboard(below)
     file = next(path for path in sorted(run.evaluation.rglob("*")) if path.is_file())
     file.write_bytes(file.read_bytes() + b" ")
-    after = evopolicygym.leaderboard(below, beside=["anchors"])
+    after = evopolicygym.leaderboard(below, tables=["anchors"])
 
     assert (len(before.problems), len(after.problems)) == (0, 1)
     assert "evaluation" in evopolicygym.verify(run.root).failed

@@ -71,7 +71,7 @@ def test_a_run_is_ranked_apart(shell: Shell, root: Path) -> None:
     assert row["entry"] != MODEL
     assert row["tasks"][TASK]["mean"] == SCORE
     for name in ("paper", "references"):
-        beside = evopolicygym.leaderboard(root.parents[2], beside=[name]).document
+        beside = evopolicygym.leaderboard(root.parents[2], tables=[name]).document
         assert not [row for row in beside["entries"] if MODEL in row["entry"]]
     assert shell("leaderboard", root.parents[2]).code == 0
 

@@ -75,7 +75,7 @@ def without_matplotlib(*arguments: object) -> "subprocess.CompletedProcess[str]"
 
 def test_a_report_counts_the_tasks_of_its_runs(runs: Path, tmp_path: Path) -> None:
     """A shipped table beside them has sixteen tasks; the header counts the two that the runs played."""
-    told = report(runs, "-o", tmp_path / "report", "--beside", "paper", "--no-figures", "--no-pages")
+    told = report(runs, "-o", tmp_path / "report", "--tables", "paper", "--no-figures", "--no-pages")
 
     assert told["tasks"] == ["acrobot", "door_key"]
     assert "2 tasks" in (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
@@ -107,7 +107,7 @@ def test_a_real_suite(tmp_path: Path) -> None:
 def test_the_index(runs: Path, tmp_path: Path) -> None:
     """The index shows every part in reading order, leads to every file, and tells what the report stands on."""
     told = report(
-        runs, "-o", tmp_path, "--format", "svg", "--beside", "paper", *("--only", "leaderboard", "--only", "edits")
+        runs, "-o", tmp_path, "--format", "svg", "--tables", "paper", *("--only", "leaderboard", "--only", "edits")
     )
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     links = LINK.findall(text)
@@ -173,7 +173,7 @@ def test_tables_hold_what_the_figures_show(runs: Path, tmp_path: Path) -> None:
 def test_headroom_and_figures_of_other_protocols(tmp_path: Path) -> None:
     """Each has a section where there is something to show: a verdict, and figures of a task that was played."""
     write_reported(tmp_path / "runs", tasks=("acrobot", "half_cheetah"))
-    told = report(tmp_path / "runs", "-o", tmp_path / "report", "--no-figures", "--beside", "published", "--no-pages")
+    told = report(tmp_path / "runs", "-o", tmp_path / "report", "--no-figures", "--tables", "published", "--no-pages")
     tables = tmp_path / "report" / "tables"
     known = list(csv.DictReader((tables / "headroom.csv").read_text(encoding="utf-8").splitlines()))
     elsewhere = list(csv.DictReader((tables / "published.csv").read_text(encoding="utf-8").splitlines()))
@@ -229,7 +229,7 @@ def test_a_directory_of_something_else(runs: Path, tmp_path: Path) -> None:
         (["--only", "edit"], "'edits'"),
         (["--format", "gif"], "svg"),
         (["--only", "families", "--no-figures"], "--no-figures"),
-        (["--beside", "papers"], "papers"),
+        (["--tables", "papers"], "papers"),
     ],
 )
 def test_what_can_t_be_reported_is_told(runs: Path, tmp_path: Path, arguments: list[str], named: str) -> None:

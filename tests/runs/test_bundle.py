@@ -229,4 +229,4 @@ def test_the_verb(author: Path, tmp_path: Path, shell: Shell) -> None:
 
     assert (len(told["runs"]), told["experiments"][0]["began"]) == (2, 2)
     assert shell("verify", str(file)).code == 0
-    assert shell("compare", str(file), "Random", "--beside", "anchors").code in {0, 2}
+    assert shell("compare", str(file), "Random", "--tables", "anchors").code in {0, 2}

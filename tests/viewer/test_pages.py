@@ -271,7 +271,7 @@ def test_a_report_has_pages(runs: Path, tmp_path: Path) -> None:
         (["--single-file", "."], "."),
         (["--single-file", "x.html", "--episodes", "some"], "selected"),
         (["--single-file", "x.html", "--most-mb", "0"], "--most-mb"),
-        (["--single-file", "x.html", "--beside", "papers"], "papers"),
+        (["--single-file", "x.html", "--tables", "papers"], "papers"),
     ],
 )
 def test_what_can_t_be_written_is_told(

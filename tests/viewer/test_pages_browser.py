@@ -48,7 +48,7 @@ def written(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Wr
     write_film(evolver)
     file = place / "single" / "runs.html"
     line = ["report", place / "runs", "-o", place / "report", "--format", "svg", "--single-file", file, "--json"]
-    line += ["--with", "paper"]
+    line += ["--tables", "paper"]
     left = CliRunner().invoke(app, list(map(str, line)))
     assert left.exit_code == 0, left.output
     ids = {one.root: one.id for one in RunIndex([place / "runs"]).directories().values()}
@@ -65,7 +65,7 @@ def test_the_suite_from_a_disk(chromium: "Browser", written: Written, form: str)
         found.open("#/", "text=GPT-5.5")
         page.uncheck("label:has-text('paper') input")
         found.until("document.querySelectorAll('.board tbody tr').length === 3")
-        assert "with=" in page.url
+        assert "tables=" in page.url
         page.click(".board th button:text-is('rank score')")
         down = page.locator(".board tbody td:nth-child(4)").all_inner_texts()
         page.click(".board th button:text-is('rank score')")
@@ -157,7 +157,7 @@ def test_a_web_host(chromium: "Browser", written: Written) -> None:
         address = f"http://127.0.0.1:{server.server_address[1]}/{directory.name}/index.html"
         with met(chromium, address) as found:
             for route, until in (
-                ("#/?with=paper", ".board table"), ("#/task/cartpole", ".chart svg .curve"),
+                ("#/?tables=paper", ".board table"), ("#/task/cartpole", ".chart svg .curve"),
                 (f"#/run/{written.evolver}/0/change", ".code .row"),
                 (f"#/episode/{written.evolver}/{written.episode}", "video"),
             ):  # fmt: skip

@@ -64,7 +64,7 @@ def addresses(
     entry, experiment = quote(summary.entry), summary.experiment
     first, second = sorted([ids[evolver.root.name], ids[random.root.name]])
     routes = [
-        ("#/", ".board table"), ("#/?with=paper", "text=GPT-5.5"), ("#/?filter=nobody", ".nothing"),
+        ("#/", ".board table"), ("#/?tables=paper", "text=GPT-5.5"), ("#/?filter=nobody", ".nothing"),
         ("#/task/cartpole", ".chart svg .curve"), (f"#/run/{ids['live']}", ".tag.live"), ("#/run/nobody", ".trouble"),
         *((f"#/run/{ids['known']}/{at}/{tab}", ".tabbody > *") for at, tab in enumerate(TABS)),
         (f"#/run/{ids['known']}/1/change", ".row.plus"), (f"#/run/{ids['known']}/1/transcript", ".said"),

@@ -240,7 +240,7 @@ def test_no_two_entries_look_the_same(chromium: "Browser", tmp_path: Path) -> No
     """Of eleven entries each has a colour and shape of its own, and their figures stand in words beside the marks."""
     recorded(tmp_path / "runs" / "known", known_run(catalog.load("acrobot")))
     with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
-        found.open("#/?with=paper,anchors,references,baselines", ".strips svg")
+        found.open("#/?tables=paper,anchors,references,baselines", ".strips svg")
         looks = found.page.locator(".strips ~ .legend svg").evaluate_all("(all) => all.map((one) => one.outerHTML)")
         said = found.page.get_attribute(".strips svg >> nth=0", "aria-label") or ""
 

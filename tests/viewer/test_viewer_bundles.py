@@ -73,7 +73,7 @@ def test_pages_have_the_columns_of_rows(tmp_path: Path) -> None:
 
     assert {name: page[name] for name in row} == row
     assert {name: listed[name] for name in row if name in listed} == {name: row[name] for name in row if name in listed}
-    assert listed.keys() - row.keys() == {"id", "place", "group", "ended", "is_played"}
+    assert listed.keys() - row.keys() == {"id", "directory", "group", "ended", "is_played"}
 
 
 def test_a_run_on_its_tasks_page(tmp_path: Path) -> None:

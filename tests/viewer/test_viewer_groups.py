@@ -79,7 +79,7 @@ def ranked(shell: Shell, runs: Path, *more: str) -> list[dict[str, Any]]:
 
 def test_the_same_groups_and_numbers_everywhere(runs: Path, tmp_path: Path, shell: Shell) -> None:
     """The program, the site and a report's pages have the same groups, entries, means and intervals, to the digit."""
-    shell.printed("report", runs, "-o", tmp_path / "report", "--no-figures", "--beside", "paper")
+    shell.printed("report", runs, "-o", tmp_path / "report", "--no-figures", "--tables", "paper")
     (suite, beside), kept = served(runs, "suite", "suite/paper"), kept_documents(tmp_path / "report")
     expected = ranked(shell, runs)
 
@@ -88,12 +88,12 @@ def test_the_same_groups_and_numbers_everywhere(runs: Path, tmp_path: Path, shel
     assert comparable(kept["suite"]["groups"]) == expected
     assert kept["suite"] == suite
     assert comparable(beside["groups"]) == comparable(kept["suite/paper"]["groups"])
-    assert comparable(beside["groups"]) == ranked(shell, runs, "--beside", "paper")
+    assert comparable(beside["groups"]) == ranked(shell, runs, "--tables", "paper")
 
 
 def test_a_report_keeps_the_leaderboards_that_were_asked_for(runs: Path, tmp_path: Path, shell: Shell) -> None:
-    """Pages have the leaderboards with the tables of --beside and without any, and no further combination."""
-    for name, tables in {"none": [], "two": ["--beside", "paper,anchors"]}.items():
+    """Pages have the leaderboards with the tables of --tables and without any, and no further combination."""
+    for name, tables in {"none": [], "two": ["--tables", "paper,anchors"]}.items():
         shell.printed("report", runs, "-o", tmp_path / name, "--no-figures", *tables)
     found = [
         {document for document in kept_documents(tmp_path / name) if document.startswith("suite")}
@@ -107,7 +107,7 @@ def test_repeats_are_runs_of_one_group(runs: Path) -> None:
     """Pages of the task and of the experiment keep runs of other budgets apart, with the leaderboard's numbers."""
     listed, task, suite = served(runs, "runs", "task/toy", "suite")
     (experiment,) = served(runs, f"experiment/{listed['runs'][0]['experiment_id']}")
-    groups = {run["place"]: run["group"] for run in listed["runs"]}
+    groups = {run["directory"]: run["group"] for run in listed["runs"]}
     cells = {(one["entry"], one["group"]): (one["mean"], one["standard_error"]) for one in experiment["cells"]}
 
     assert groups == {name: f"budget {name.split('-')[1]}" for name in groups}
@@ -130,7 +130,7 @@ def test_a_copy_of_a_run_counts_once(runs: Path, shell: Shell) -> None:
     (suite, listed) = served(runs, "suite", "runs")
 
     assert comparable(suite["groups"]) == ranked(shell, runs)
-    assert {run["group"] for run in listed["runs"] if "tuner-10-0" in run["place"]} == {"budget 10"}
+    assert {run["group"] for run in listed["runs"] if "tuner-10-0" in run["directory"]} == {"budget 10"}
 
 
 def test_a_run_that_goes_on_is_with_those_of_its_options(runs: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_run_that_goes_on_is_with_those_of_its_options(runs: Path) -> None:
         paths.journal.write_bytes(b"".join(lines[:4]))
         paths.document.unlink()
     (listed,) = served(runs, "runs")
-    groups = {run["place"]: run["group"] for run in listed["runs"] if run["place"].startswith("open")}
+    groups = {run["directory"]: run["group"] for run in listed["runs"] if run["directory"].startswith("open")}
 
     assert groups == {"open-12": "budget 12", "open-14": None, "open-new": None}
 

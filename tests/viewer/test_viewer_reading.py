@@ -103,7 +103,7 @@ def test_no_page_shows_a_word_of_the_language(chromium: "Browser", tmp_path: Pat
         for place, event in enumerate(known_run())
     ]
     with ServedViewer([tmp_path / "empty"]) as viewer, met(chromium, viewer.entrance) as found:
-        found.open("#/?with=paper", ".board table")
+        found.open("#/?tables=paper", ".board table")
         assert "null" not in found.page.inner_text("main")
         found.open("#/constructor", ".trouble")
         assert "constructor" in found.page.inner_text("main")

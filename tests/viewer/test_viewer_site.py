@@ -64,7 +64,7 @@ def test_shipped_tables_can_stand_beside(tmp_path: Path) -> None:
         settings = asked(viewer, "/data/settings.json").document
         alone, beside = (asked(viewer, f"/data/suite{name}.json").document["groups"] for name in ("", "/paper"))
 
-        assert settings["beside"] == ["paper"]
+        assert settings["tables"] == ["paper"]
         assert [one["name"] for one in settings["shipped"]] == shipped_names()
         assert asked(viewer, "/data/suite/papers.json").status == 404
         assert "arXiv" not in json.dumps(alone)

@@ -25,10 +25,10 @@ class Results:
 
     runs: tuple[RunRow, ...] = ()
     problems: tuple[Problem, ...] = ()
-    places: tuple[Path, ...] = ()
+    paths: tuple[Path, ...] = ()
     """The directories that were searched; paths of a report are relative to them."""
     bundles: tuple[UnpackedBundle, ...] = ()
-    """The bundles among the places."""
+    """The bundles among the paths."""
 
 
 def count_states(runs: Iterable[RunRow]) -> Counter[str]:
@@ -90,7 +90,7 @@ def environment_notes(runs: Iterable[RunRow]) -> list[str]:
 
 
 def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress, *, needed: bool = False) -> Results:
-    """Return the results of all finished runs at or below some places, each once; bundles are places too.
+    """Return the results of all finished runs at or below some paths, each once; bundles are read too.
 
     Every record is checked (``records/checked.py``); one that doesn't hold is a problem. A copy of a run is a problem,
     not a repeat. ``follow`` wraps the loop over runs, to show progress. Raises as ``open_runs`` does, and
@@ -103,13 +103,13 @@ def load_results(paths: Iterable[Path], follow: ProgressTracker = no_progress, *
             results.append(result_of(run))
         except RecordError as error:
             problems.append(Problem(run.root, printable(str(error))))
-    if not opened.runs and not problems and opened.places:
-        raise UsageError(f"There are no runs below {opened.places[0]}; a run's directory holds a journal.jsonl.")
+    if not opened.runs and not problems and opened.paths:
+        raise UsageError(f"There are no runs below {opened.paths[0]}; a run's directory holds a journal.jsonl.")
     if not results and any(not problem.reason.startswith(UNFINISHED) for problem in problems) and needed:
         raise unusable(problems)
     originals, copies = set_copies_apart(results)
     problems = sorted([*problems, *copies], key=lambda problem: problem.root)
-    return Results(originals, tuple(problems), opened.places, opened.bundles)
+    return Results(originals, tuple(problems), opened.paths, opened.bundles)
 
 
 def set_copies_apart(results: Iterable[RunRow]) -> tuple[tuple[RunRow, ...], list[Problem]]:

@@ -41,7 +41,7 @@ RunsOrAll = Annotated[
     list[Path] | None, typer.Argument(help=f"{RUNS_TEXT} Default: runs.", autocompletion=complete_run)
 ]
 RunsOrShipped = Annotated[
-    list[Path] | None, typer.Argument(help=f"{RUNS_TEXT} Default: runs, unless --beside.", autocompletion=complete_run)
+    list[Path] | None, typer.Argument(help=f"{RUNS_TEXT} Default: runs, unless --tables.", autocompletion=complete_run)
 ]
 RunsBelow = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="The directory in which ids and latest are looked up.")

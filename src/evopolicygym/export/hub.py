@@ -85,8 +85,7 @@ class HubFile:
     """A file to upload."""
 
     path: Path
-    place: str
-    """Its path in the repository."""
+    path_in_repo: str
 
     @property
     def n_bytes(self) -> int:
@@ -191,7 +190,7 @@ def push(upload: HubUpload) -> str:
             )
         commit = api.create_commit(
             upload.repository,
-            [CommitOperationAdd(file.place, str(file.path)) for file in upload.files],
+            [CommitOperationAdd(file.path_in_repo, str(file.path)) for file in upload.files],
             commit_message=f"Export of evopolicygym {__version__}",
             repo_type=KIND,
         )

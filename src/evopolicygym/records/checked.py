@@ -78,14 +78,14 @@ class CheckedRun:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRuns:
-    """The runs of some places."""
+    """The runs at or below some paths."""
 
     runs: tuple[CheckedRun, ...] = ()
     problems: tuple[Problem, ...] = ()
     """Runs and directories that are left out, and why."""
     bundles: tuple[UnpackedBundle, ...] = ()
-    """The bundles among the places."""
-    places: tuple[Path, ...] = field(default=())
+    """The bundles among the paths."""
+    paths: tuple[Path, ...] = field(default=())
     """The directories that were searched: those of unpacked bundles in the bundles' stead."""
 
 
@@ -163,7 +163,7 @@ def _state(summary: RunSummary, check: _Check, *, is_played: bool) -> tuple[Reco
 
 
 def open_runs(paths: Iterable[Path], follow: ProgressTracker = no_progress) -> CheckedRuns:
-    """Return all runs at or below some places, each once; ``follow`` wraps the loop over them, to show progress.
+    """Return all runs at or below some paths, each once; ``follow`` wraps the loop over them, to show progress.
 
     Raises ``UsageError`` if a place doesn't exist, ``RecordError`` for a bundle that is refused.
     """
@@ -189,13 +189,13 @@ def open_usable_runs(paths: Iterable[Path], follow: ProgressTracker = no_progres
     if opened.runs:
         return opened
     if not opened.problems:
-        where = ", ".join(map(str, opened.places)) or "the given places"
+        where = ", ".join(map(str, opened.paths)) or "the given paths"
         raise UsageError(f"There are no runs below {where}; a run's directory holds a {JOURNAL}.")
     raise unusable(opened.problems)
 
 
 def unusable(problems: Sequence[Problem]) -> RecordError:
-    """Return the error for places of which no run can be used, with the reasons."""
+    """Return the error for paths of which no run can be used, with the reasons."""
     lines = [f"{problem.root}: {problem.reason}" for problem in problems[:MAX_NAMED]]
     more = [f"and {len(problems) - MAX_NAMED} more"] if len(problems) > MAX_NAMED else []
     return RecordError("\n".join(["No run can be used.", *lines, *more]))

@@ -120,8 +120,8 @@ def find_paths(runs: Paths | None, below: str | Path = DEFAULT_RUNS, *, needed: 
     below = Path(below)
     if runs is None:
         return [below] if needed or below != DEFAULT_RUNS else []
-    places = map(Path, [runs] if isinstance(runs, str | Path) else runs)
-    return [place if place == below else find_run(place, below) for place in places]
+    paths = map(Path, [runs] if isinstance(runs, str | Path) else runs)
+    return [path if path == below else find_run(path, below) for path in paths]
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ OF_BOARD: Mapping[str, ReportTable] = {
     "published": ReportTable(
         "Published under other protocols",
         "What others published of these tasks, with how each protocol differs; nothing is ranked by it.",
-        "As it was published; `evopolicygym leaderboard --beside published` shows the same.",
+        "As it was published; `evopolicygym leaderboard --tables published` shows the same.",
         _published,
     ),
 }

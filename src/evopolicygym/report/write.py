@@ -119,7 +119,7 @@ def write_report(
 ) -> ReportContents:
     """Write a report and return its contents; ``follow`` wraps long loops to show progress.
 
-    No path in it is absolute: those of runs are relative to ``results.places``.
+    No path in it is absolute: those of runs are relative to ``results.paths``.
 
     Raises ``UsageError`` if the directory contains other files, or there is nothing to show.
     """
@@ -133,7 +133,7 @@ def write_report(
         ))
         for index, group in enumerate(groups)
     ]  # fmt: skip
-    local = partial(without_directories, directories=results.places)
+    local = partial(without_directories, directories=results.paths)
     report_groups = [_localised(group, local) for group in _with_surroundings(report_groups, shipped)]
     prepare_output_dir(directory, old)
     jobs: list[Callable[[], Part | None]] = []

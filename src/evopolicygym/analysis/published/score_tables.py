@@ -229,7 +229,7 @@ def shipped(name: str) -> PublishedTable:
     if name in other_names():
         raise UsageError(
             f"{name} is not a table of entries: its figures were made under other protocols, so they are neither "
-            f"ranked nor compared with runs. Use leaderboard --beside {name} or headroom --beside {name}."
+            f"ranked nor compared with runs. Use leaderboard --tables {name} or headroom --tables {name}."
         )
     if file is None:
         raise UnknownName("shipped table", name, shipped_names())

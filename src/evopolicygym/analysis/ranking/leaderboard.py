@@ -78,10 +78,10 @@ class Standing:
     tasks: Mapping[str, TaskScore]
     complete: bool
     """Whether it has all tasks of the table."""
-    place: int | None
-    """Its rank by rank score; None if it isn't complete, or has no score at all."""
+    rank: int | None
+    """By rank score; None if it isn't complete, or has no score at all."""
     tier: int | None
-    """Entries of a tier can't be distinguished from its best; None without place or two repeats on each task."""
+    """Entries of a tier can't be distinguished from its best; None without rank or two repeats on each task."""
     behind_p: float | None
     """The p-value of its distance to the first entry of the tier above, or of its own, adjusted by Holm over all pairs
     of entries with a tier; None for the first of all, and where it is unknown."""
@@ -409,7 +409,7 @@ class _LeaderboardBuilder:
                 if best is None or (p is not None and p < LEVEL):
                     tier, best = tier + 1, standing
                 own = tier
-            yield replace(standing, place=rank, tier=own, behind_p=p)
+            yield replace(standing, rank=rank, tier=own, behind_p=p)
 
     def _p_values(self, entries: Sequence[Entry]) -> dict[tuple[str, str], float | None]:
         """Return the adjusted p-value of each pair, from the better entry to the worse; 1 against the order of ranks.

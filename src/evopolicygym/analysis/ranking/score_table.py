@@ -334,7 +334,7 @@ def _table(
     entries = [*_pool_entries(runs, AGENT), *_published(runs, shipped, names)]
     anchor = _anchor(runs, shipped, names)
     if not entries:
-        raise UsageError("There is nothing to show: no finished run and no shipped table (--beside).")
+        raise UsageError("There is nothing to show: no finished run and no shipped table (--tables).")
     notes += [*_notes_on_missing_scores(entries), *_notes_on_groups(entries)]
     if shipped and runs:
         notes.append("Published means, and shipped runs of other experiments, are of other cases, perhaps versions.")

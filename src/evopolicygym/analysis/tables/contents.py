@@ -17,7 +17,7 @@ from evopolicygym.analysis.tables.table import SMALLEST_SHOWN, Cell, Column, End
 from evopolicygym.core.text import decimals
 from evopolicygym.records.rows import RunRow
 
-IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
+IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It isn't ranked itself."
 NO_SCORE = "no score"
 BETTER = "better by p (Holm)"
 EARLY = "ended early"
@@ -50,7 +50,7 @@ def standings_tables(board: Leaderboard) -> list[Table]:
     whole = standings_table(board)
     parts = {name for standing in board.standings for name in (*standing.families, *standing.kinds)}
     costs = {"agent_kind", "model", "effort", "tokens", "cost_usd", "hours", "isolation", "fingerprint", "program"}
-    identifying = {"place", "entry"}
+    identifying = {"rank", "entry"}
     tables = [_select_columns(whole, whole.title, lambda key: key not in parts | costs)]
     for title, keys in (("Rank score by family, normalised score by kind", parts), ("Cost per run", costs)):
         table = _select_columns(whole, title, lambda key, keys=keys: key in keys | identifying)  # type: ignore[misc]
@@ -67,7 +67,7 @@ def _select_columns(table: Table, title: str, wanted: Callable[[str], bool]) -> 
 
 def standings_table(board: Leaderboard) -> Table:
     """Return the standings in one table, without empty columns."""
-    columns = [_column("place", "#"), _column("tier"), _column("entry"), _column("coverage")]
+    columns = [_column("rank", "#"), _column("tier"), _column("entry"), _column("coverage")]
     columns += [_column("repeats"), _column("repeats_most", "at most"), _column("unscored", NO_SCORE)]
     columns += [_column("ended_early", EARLY), _column("records")]
     columns += [_column("rank_score", "rank score"), _column("normalised")]
@@ -351,7 +351,7 @@ def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
         "intervals_cover": standing.covers,
         "source": standing.entry.source or None,
         "ours": standing.entry.is_ours,
-        "place": standing.place,
+        "rank": standing.rank,
         "tier": standing.tier,
         "behind_p": standing.behind_p,
         "coverage": {"tasks": len(standing.tasks), "of": len(board.tasks)},
@@ -407,7 +407,7 @@ def _line(board: Leaderboard, standing: Standing, families: list[str], kinds: li
     missing = len(standing.tasks) < len(board.tasks)
     repeats = sorted({len(score.cell.runs) for score in standing.tasks.values() if score.cell.runs})
     return (
-        standing.place,
+        standing.rank,
         standing.tier,
         standing.entry.shown,
         f"{len(standing.tasks)} of {len(board.tasks)}" if missing else None,

@@ -11,7 +11,7 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standi
 from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
 
 TITLE = "Published elsewhere, under other protocols"
-LEFT_OUT = "CSV leaves out what was published elsewhere: leaderboard --beside published --format csv writes it alone."
+LEFT_OUT = "CSV leaves out what was published elsewhere: leaderboard --tables published --format csv writes it alone."
 
 
 def figures_table(figures: OtherFigures) -> Table:

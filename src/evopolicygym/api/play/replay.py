@@ -99,7 +99,7 @@ def _how_played(played: Sequence[ReplayedCase]) -> str:
 
 
 def post_hoc(
-    places: Paths = "latest",
+    paths: Paths = "latest",
     *,
     workers: int | None = None,
     isolation: str = AUTO,
@@ -113,7 +113,7 @@ def post_hoc(
     much better another checkpoint would have been.
 
     Args:
-        places: Runs, or directories with runs below.
+        paths: Runs, or directories with runs below.
         workers: How many episodes play at once; None for one each core.
         isolation: The isolation at which policies play now, whatever the record says.
         trust: Whether to run a simulator that only the record names, with your rights.
@@ -132,5 +132,5 @@ def post_hoc(
         >>> evopolicygym.post_hoc("latest")
     """
     means = ReplayOptions(workers, isolation=isolation, trusted=trust)
-    opened = open_usable_runs(find_paths(places, runs))
+    opened = open_usable_runs(find_paths(paths, runs))
     return {run.root: play_post_hoc(run.root, on_episode, means) for run in opened.runs}

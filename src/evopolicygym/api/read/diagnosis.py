@@ -57,11 +57,11 @@ class Diagnosis(TableSet):
         return [Table("diagnosis", _LONG, tuple(rows), tuple(self.notes))]
 
 
-def diagnose(places: Paths = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Diagnosis:
+def diagnose(paths: Paths = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Diagnosis:
     """Measure how an agent improved: of one run by submission, of several by agent and kind of task.
 
     Args:
-        places: Runs, or directories with runs below. Of several, unfinished ones are left out.
+        paths: Runs, or directories with runs below. Of several, unfinished ones are left out.
         only: Names of diagnostics, such as ``edits`` or ``learning_curve``; empty for all.
         runs: The directory in which ids are looked up.
 
@@ -70,7 +70,7 @@ def diagnose(places: Paths = "latest", only: Sequence[str] = (), *, runs: str | 
         RecordError: The only run's record is damaged.
     """
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
-    opened = open_usable_runs(find_paths(places, runs))
+    opened = open_usable_runs(find_paths(paths, runs))
     problems = list(opened.problems)
     if len(opened.runs) + len(problems) > 1:
         measurements = _measure_runs(opened.runs, diagnostics, problems)
@@ -218,13 +218,13 @@ class Audit(TableSet):
         return any(one.grade.rank >= Grade(grade).rank for _, one in self)
 
 
-def audit(places: Paths = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Audit:
+def audit(paths: Paths = "latest", only: Sequence[str] = (), *, runs: str | Path = DEFAULT_RUNS) -> Audit:
     """Look at what agents did: own simulators, searches, installations, the network, answers to cases.
 
     A finding is evidence for a person to read, never a verdict. Nothing of an agent's is run or imported.
 
     Args:
-        places: Runs, or directories with runs below.
+        paths: Runs, or directories with runs below.
         only: Names of detectors, such as ``own_simulator`` or ``network``; empty for all.
         runs: The directory in which ids are looked up.
 
@@ -233,7 +233,7 @@ def audit(places: Paths = "latest", only: Sequence[str] = (), *, runs: str | Pat
         RecordError: The only run's record is damaged.
     """
     detectors = load_detectors(only)
-    opened = open_usable_runs(find_paths(places, runs))
+    opened = open_usable_runs(find_paths(paths, runs))
     roots = [run.root for run in opened.runs]
     if len(roots) == 1 and not opened.problems:
         record = read_run(roots[0])

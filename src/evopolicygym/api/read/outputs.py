@@ -38,7 +38,7 @@ class Report:
 
 def export_runs(
     format_name: str,
-    places: Paths,
+    paths: Paths,
     output: str | Path,
     *,
     tables: Sequence[str] | None = None,
@@ -50,7 +50,7 @@ def export_runs(
 
     Args:
         format_name: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"minari"``, ``"atif"``, or an installed format.
-        places: Runs, or directories with runs below.
+        paths: Runs, or directories with runs below.
         output: The directory to write into.
         tables: ``"runs"``, ``"tasks"``, ``"submissions"``, ``"edits"``, ``"episodes"``, ``"steps"``. Default: all; csv
             without steps.
@@ -71,13 +71,13 @@ def export_runs(
         >>> evopolicygym.export_runs("csv", "runs", "data", tables=["runs", "episodes"]).written[0].rows
     """
     EXPORTERS.load(format_name)
-    opened = open_usable_runs(find_paths(places, runs))
+    opened = open_usable_runs(find_paths(paths, runs))
     written = write_export(format_name, opened.runs, Path(output), tables, steps=steps, force=force)
     return replace(written, problems=opened.problems)
 
 
 def bundle(
-    places: Paths,
+    paths: Paths,
     output: str | Path,
     *,
     allow_names: bool = False,
@@ -86,7 +86,7 @@ def bundle(
     """Write finished runs into one archive that anyone can verify, replay included, and rank.
 
     Args:
-        places: Runs, or directories with runs below: of a public split, or of experiments that were revealed.
+        paths: Runs, or directories with runs below: of a public split, or of experiments that were revealed.
         output: The archive, whose name ends in ``.tar.gz``.
         allow_names: Whether files may contain your home directory's path, user name or host name.
         runs: The directory in which ids are looked up.
@@ -102,15 +102,15 @@ def bundle(
     Examples:
         >>> evopolicygym.bundle("runs/public", "mine.tar.gz").index.experiments
     """
-    opened = open_usable_runs(find_paths(places, runs))
+    opened = open_usable_runs(find_paths(paths, runs))
     return bundle_runs(opened, Path(output), allow_names=allow_names)
 
 
 def write_report(  # noqa: PLR0913 - each is an argument of its own
-    places: Paths | None = None,
+    paths: Paths | None = None,
     output: str | Path = "report",
     *,
-    beside: Sequence[str] = (),
+    tables: Sequence[str] = (),
     only: Sequence[str] = (),
     formats: Sequence[str] = ("svg", "png"),
     figures: bool = True,
@@ -122,9 +122,9 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
     """Write all tables, figures and pages of runs into a directory with an index.
 
     Args:
-        places: Runs, or directories with runs below. Default: ``runs``, unless shipped tables are named.
+        paths: Runs, or directories with runs below. Default: ``runs``, unless shipped tables are named.
         output: The directory for the files; new, empty, or an earlier report.
-        beside: Shipped tables to show with the runs, such as ``paper``.
+        tables: Shipped tables to show with the runs, such as ``paper``.
         only: Names of tables and figures, such as ``edits``; then no pages are written. Default: all.
         formats: Formats of figures: ``"svg"``, ``"png"``, ``"pdf"``.
         figures: Whether to draw figures, for which matplotlib is needed.
@@ -141,15 +141,15 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
         MissingExtra: Figures are requested and matplotlib is not installed.
 
     Examples:
-        >>> evopolicygym.write_report("runs", "report", beside=["paper"]).contents.parts
+        >>> evopolicygym.write_report("runs", "report", tables=["paper"]).contents.parts
     """
-    target, shipped = Path(output), load_published(beside)
-    paths = find_paths(places, runs, needed=not shipped.tables)
+    target, shipped = Path(output), load_published(tables)
+    sources = find_paths(paths, runs, needed=not shipped.tables)
     parts = select_parts(only, formats, figures=figures, pages=pages)
     choice = TableFilter(mix=allow_incomparable)
     contents = write_parts(
         target,
-        load_results(paths, needed=not shipped.tables),
+        load_results(sources, needed=not shipped.tables),
         shipped,
         parts,
         command=COMMAND,
@@ -159,6 +159,6 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
     clear_pages(target)
     if not parts.has_pages:
         return Report(target, contents, None, None)
-    ranked = [name for name in beside if name in shipped_names()]
-    tally = write_pages(target, Pages(paths, ranked, report=asdict(contents)["parts"]))
+    ranked = [name for name in tables if name in shipped_names()]
+    tally = write_pages(target, Pages(sources, ranked, report=asdict(contents)["parts"]))
     return Report(target, contents, target / PAGE, tally)

@@ -55,8 +55,8 @@ class PowerForecast(TableSet):
 
 def power(  # noqa: PLR0913 - each is an argument of its own
     difference: float = 0.1,
-    places: Paths | None = None,
-    beside: Sequence[str] = (SHIPPED,),
+    paths: Paths | None = None,
+    tables: Sequence[str] = (SHIPPED,),
     *,
     in_returns: bool = False,
     tasks: Sequence[str] = (),
@@ -73,8 +73,8 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     Args:
         difference: How far their means differ: a normalised score (1 from the better of random and idle play to the
             best known score), or with ``in_returns`` a mean return.
-        places: Runs whose variances, times and costs are used, or directories with runs below. Default: none.
-        beside: Shipped tables with repeats that are used too: ``baselines``, or none.
+        paths: Runs whose variances, times and costs are used, or directories with runs below. Default: none.
+        tables: Shipped tables with repeats that are used too: ``baselines``, or none.
         in_returns: Whether ``difference`` is in returns.
         tasks: The tasks; default: all on which an agent has two runs.
         repeats: Repeats of each agent whose power is asked for; default: the fewest that reach ``power``.
@@ -98,10 +98,10 @@ def power(  # noqa: PLR0913 - each is an argument of its own
         7
     """
     _check(difference, repeats, power, held_out)
-    if unknown := [name for name in beside if name != SHIPPED]:
+    if unknown := [name for name in tables if name != SHIPPED]:
         raise UnknownName("shipped table with repeats", unknown[0], [SHIPPED])
-    results = load_results(find_paths(places, runs, needed=not beside), follow)
-    known = task_variances([run for run in results.runs if not run.is_release], with_shipped=bool(beside))
+    results = load_results(find_paths(paths, runs, needed=not tables), follow)
+    known = task_variances([run for run in results.runs if not run.is_release], with_shipped=bool(tables))
     names = [task.task for task in known]
     for name in tasks:
         if name not in names:
@@ -109,7 +109,7 @@ def power(  # noqa: PLR0913 - each is an argument of its own
     chosen = [_at(task, run_hours, run_cost) for task in known if not tasks or task.task in tasks]
     if not chosen:
         raise UsageError(
-            "Invalid runs: expected two runs of an agent on a task, got none. Name more, or --beside baselines."
+            "Invalid runs: expected two runs of an agent on a task, got none. Name more, or --tables baselines."
         )
     return PowerForecast(Plan(difference, not in_returns, power, held_out, repeats), chosen, results.problems, follow)
 

@@ -20,8 +20,7 @@ from evopolicygym.analysis.effects.effects import Effects
 from evopolicygym.analysis.effects.effects import effects as effects_of_runs
 from evopolicygym.analysis.headroom.headroom import Headroom, Surroundings
 from evopolicygym.analysis.headroom.headroom import headroom as headroom_of
-from evopolicygym.analysis.published.score_tables import OtherFigures, shipped
-from evopolicygym.analysis.published.score_tables import load_published as shipped_beside
+from evopolicygym.analysis.published.score_tables import OtherFigures, load_published, shipped
 from evopolicygym.analysis.ranking.aggregates import Aggregates, aggregates, aggregates_document, aggregates_table
 from evopolicygym.analysis.ranking.comparability import TableFilter
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
@@ -249,8 +248,8 @@ def _views(show: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def leaderboard(  # noqa: PLR0913 - each is an argument of its own
-    places: Paths | None = None,
-    beside: Sequence[str] = (),
+    paths: Paths | None = None,
+    tables: Sequence[str] = (),
     *,
     show: str | Sequence[str] = RANKS,
     group_by: Sequence[str] = (),
@@ -265,9 +264,9 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     """Rank entries across tasks, with intervals.
 
     Args:
-        places: Runs, directories with runs below, or bundles. Default: ``runs``, unless shipped tables are
+        paths: Runs, directories with runs below, or bundles. Default: ``runs``, unless shipped tables are
             named.
-        beside: Shipped tables to rank with the runs: ``paper``, ``anchors``, ``references``, ``baselines``.
+        tables: Shipped tables to rank with the runs: ``paper``, ``anchors``, ``references``, ``baselines``.
             ``published``, figures of other protocols, has a table of its own, and is never ranked.
         show: The tables to show, one or several: ``ranks``, ``scores`` (tasks by entries: means and success rates),
             ``harnesses`` (harnesses by models), ``aggregates``, or ``optimism`` (of the selection).
@@ -291,14 +290,14 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         UsageError: A run is not there, or a table is not known.
 
     Examples:
-        >>> board = evopolicygym.leaderboard("runs", beside=["paper"])
+        >>> board = evopolicygym.leaderboard("runs", tables=["paper"])
         >>> print(board.to_markdown())
     """
-    views, wanted = _views(show), shipped_beside(beside)
-    results = load_results(find_paths(places, runs, needed=not beside), needed=not beside)
+    views, wanted = _views(show), load_published(tables)
+    results = load_results(find_paths(paths, runs, needed=not tables), needed=not tables)
     if nonce:
         results = results_of_nonce(results, nonce)
-        if results.problems and not (results.runs or beside):
+        if results.problems and not (results.runs or tables):
             first = results.problems[0]
             raise UsageError(f"No run can be ranked. {printable(str(first.root))}: {first.reason}")
     compared = {}
@@ -386,8 +385,8 @@ class Comparison(TableSet):
 def compare(
     first: str | Path,
     second: str | Path,
-    places: Paths | None = None,
-    beside: Sequence[str] = (),
+    paths: Paths | None = None,
+    tables: Sequence[str] = (),
     *,
     group_by: Sequence[str] = (),
     allow_incomparable: bool = False,
@@ -400,9 +399,9 @@ def compare(
         first: An entry's name as ``leaderboard``, ``show`` or ``suite`` prints it, or a directory or a bundle with the
             runs of one entry.
         second: The same.
-        places: Where labels are looked for: runs, or directories with runs below. Default: ``runs``, where it
+        paths: Where labels are looked for: runs, or directories with runs below. Default: ``runs``, where it
             is needed.
-        beside: Shipped tables to take entries from, such as ``paper``.
+        tables: Shipped tables to take entries from, such as ``paper``.
         group_by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
         allow_incomparable: Whether to compare runs that are not comparable.
         audit: Whether to note findings in what agents did, as ``evopolicygym.audit`` finds them.
@@ -411,27 +410,27 @@ def compare(
     Raises:
         UsageError: There is no such entry, both sides are the same, or their runs are not comparable.
     """
-    sides, tables = (str(first), str(second)), [shipped(name) for name in beside]
+    sides, ranked = (str(first), str(second)), [shipped(name) for name in tables]
     directories = [side for side in sides if Path(side).is_dir() or is_bundle(Path(side))]
     named = {side: load_results([Path(side)]) for side in directories}
-    shipped_labels = {entry.name for table in tables for entry in table.entries}
-    shipped_labels |= {run.agent for table in tables for run in table.runs}
+    shipped_labels = {entry.name for table in ranked for entry in table.entries}
+    shipped_labels |= {run.agent for table in ranked for run in table.runs}
     needed = any(side not in shipped_labels for side in sides if side not in named)
-    loaded = load_results(find_paths(places, runs, needed=needed))
+    loaded = load_results(find_paths(paths, runs, needed=needed))
     of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if sides[0] == sides[1] or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{sides[0]!r} would be compared with itself; expected two different labels or directories.")
     here = set().union(*of_sides)
     labels = _labels(named, {run.agent for run in loaded.runs if run.identity not in here} | shipped_labels)
     everything = _joined(loaded, named, labels)
-    anything = score_table(everything, tables, TableFilter(list(group_by), mix=True))
+    anything = score_table(everything, ranked, TableFilter(list(group_by), mix=True))
     # An unknown name is refused before anything else that may be wrong; runs of other entries don't matter.
     one, other = (labels.get(side) or entry_named(anything, side).label for side in sides)
     if one == other:
         raise UsageError(f"{sides[0]!r} and {sides[1]!r} name one entry, {one!r}; expected two.")
     compared = {run.identity for label in (one, other) for run in anything.entry(label).runs}
     both = [run for run in everything if run.identity in compared]
-    table = score_table(both, tables, TableFilter(list(group_by), mix=allow_incomparable))
+    table = score_table(both, ranked, TableFilter(list(group_by), mix=allow_incomparable))
     pair = pairing(table, one, other)
     problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
     if audit:
@@ -531,8 +530,8 @@ class HeadroomTables(TableSet):
 
 
 def headroom(
-    places: Paths | None = None,
-    beside: Sequence[str] = (),
+    paths: Paths | None = None,
+    tables: Sequence[str] = (),
     *,
     family: str | None = None,
     runs: str | Path = DEFAULT_RUNS,
@@ -540,9 +539,9 @@ def headroom(
     """Say what tasks leave to distinguish agents by: the best known score, the spread between agents and its noise.
 
     Args:
-        places: Runs, directories with runs below, or bundles. Default: ``runs``, unless shipped tables are
+        paths: Runs, directories with runs below, or bundles. Default: ``runs``, unless shipped tables are
             named.
-        beside: Shipped tables to take best known scores from: ``paper``, ``anchors``, ``references``, ``baselines``;
+        tables: Shipped tables to take best known scores from: ``paper``, ``anchors``, ``references``, ``baselines``;
             and ``published``, figures of other protocols.
         family: The tasks of one family only.
         runs: Where runs are looked for by id.
@@ -553,17 +552,17 @@ def headroom(
     Raises:
         UsageError: A run is not there, a table is not known, or there is nothing to show.
     """
-    wanted = shipped_beside(beside)
-    results = load_results(find_paths(places, runs, needed=not wanted.tables))
-    tables = score_tables(results.runs, wanted.tables, TableFilter(family=family))
+    wanted = load_published(tables)
+    results = load_results(find_paths(paths, runs, needed=not wanted.tables))
+    boards = score_tables(results.runs, wanted.tables, TableFilter(family=family))
     ids = {**wanted.ids, **{run.task: run.environment.id for run in results.runs}}
     headrooms = {
         title: headroom_of(
-            table, Surroundings([other for other in tables.values() if other is not table], wanted.figures, ids)
+            table, Surroundings([other for other in boards.values() if other is not table], wanted.figures, ids)
         )
-        for title, table in tables.items()
+        for title, table in boards.items()
     }
-    shown = {task.name for table in tables.values() for task in table.tasks}
+    shown = {task.name for table in boards.values() for task in table.tasks}
     narrowed = [figure.narrowed(id_ for name, id_ in ids.items() if name in shown) for figure in wanted.figures]
     return HeadroomTables(headrooms, results.problems, [figure for figure in narrowed if figure.tasks])
 
@@ -592,7 +591,7 @@ class KnobEffects(TableSet):
 
 
 def effects(
-    places: Paths | None = None,
+    paths: Paths | None = None,
     knobs: Sequence[str] = (),
     *,
     in_returns: bool = False,
@@ -604,7 +603,7 @@ def effects(
     in ``docs/measure/effects.md``.
 
     Args:
-        places: Runs, or directories with runs below. Default: ``runs``.
+        paths: Runs, or directories with runs below. Default: ``runs``.
         knobs: The knobs to compare, such as ``budget``. Default: all that differ, but ``harness`` and ``model``, which
             are compared where they are named.
         in_returns: Whether to compare returns, environment by environment, and not normalised scores.
@@ -616,5 +615,5 @@ def effects(
     Raises:
         UsageError: No knob differs, no runs are pairs, or runs differ in more than the knobs.
     """
-    results = load_results(find_paths(places, runs, needed=True))
+    results = load_results(find_paths(paths, runs, needed=True))
     return KnobEffects(effects_of_runs(results.runs, knobs, in_returns=in_returns), results.problems)

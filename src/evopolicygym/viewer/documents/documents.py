@@ -153,8 +153,8 @@ class Documents:
                 return runs_bundle(*self._all(), self._run_groups())
             case ["suite"]:
                 return self._suite(())
-            case ["suite", beside]:
-                return self._suite(beside.split(","))
+            case ["suite", tables]:
+                return self._suite(tables.split(","))
             case ["audit"]:
                 return audit_bundle({run.directory.id: self._conduct(run.directory) for run in self._finished()})
             case ["task", *words]:
@@ -225,11 +225,11 @@ class Documents:
         """Return all runs, and those that can't be read, with why."""
         runs: list[ViewedRun] = []
         listed = ((shown(str(problem.root)), shown(problem.reason)) for problem in self.index.problems())
-        problems = [{"run": "", "place": path, "reason": reason} for path, reason in listed]
+        problems = [{"run": "", "directory": path, "reason": reason} for path, reason in listed]
         for directory in self.index.directories().values():
             run = self._run(directory)
             if isinstance(run, str):
-                problems.append({"run": directory.id, "place": shown(directory.shown), "reason": run})
+                problems.append({"run": directory.id, "directory": shown(directory.shown), "reason": run})
             else:
                 runs.append(run)
         return runs, problems

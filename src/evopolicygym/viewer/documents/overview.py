@@ -209,7 +209,7 @@ def listed(run: ViewedRun, group: str | None, *more: str) -> dict[str, Any]:
     """Return a run as lists of runs have it, with ``more`` columns of its row."""
     return {
         "id": run.directory.id,
-        "place": shown(run.directory.shown),
+        "directory": shown(run.directory.shown),
         "group": group,
         **document(run, "ended", "is_played"),
         **document(run.row, *LISTED, *more),

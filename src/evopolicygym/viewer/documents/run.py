@@ -93,7 +93,7 @@ def run_bundle(run: ViewedRun, tables: RunTables) -> dict[str, Any]:
     return {
         **document(tables.row),
         "id": run.directory.id,
-        "place": shown(run.directory.shown),
+        "directory": shown(run.directory.shown),
         **document(run, "ended"),
         "activity": None if run.is_finished else run.directory.activity(),
         **document(environment, "objective"),

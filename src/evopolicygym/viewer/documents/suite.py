@@ -40,7 +40,7 @@ def settings_bundle(table_names: Sequence[str], *, are_kept: bool = False) -> di
         "shipped": [
             {"name": name, "source": shipped(name).source, "entries": _entries_of(shipped(name))} for name in known
         ],
-        "beside": [name for name in known if name in table_names],
+        "tables": [name for name in known if name in table_names],
         "together": are_kept,
     }
 

@@ -41,7 +41,7 @@ MOST_BYTES_SINGLE = 32 << 20
 """The default size limit of documents in a single file."""
 _IMPORTED = re.compile(r'(\bfrom ")\./([a-z_]+\.js";)')
 _POLICY = (
-    "default-src 'none'; script-src {scripts}; style-src {styles}; img-src data: {beside}; media-src {beside}; "
+    "default-src 'none'; script-src {scripts}; style-src {styles}; img-src data: {sources}; media-src {sources}; "
     "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types documents"
 )
 _OURS = ((DATA, "*.js"), (FILMS, "*.mp4"))
@@ -53,7 +53,7 @@ class Pages:
 
     runs: Sequence[Path]
     """Runs, or directories with runs below."""
-    beside: Sequence[str] = ()
+    tables: Sequence[str] = ()
     """Names of shipped tables to show; they have the leaderboard with these tables and the one without any."""
     episodes: Episodes = Episodes.SELECTED
     most_bytes: int | None = None
@@ -129,11 +129,11 @@ def _prepare_documents(
     """Return the cache, the documents of all runs, and the page's index of documents."""
     most_bytes = pages.most_bytes or usual_bytes
     index = RunIndex(pages.runs)
-    settings = settings_bundle(pages.beside, are_kept=True)
+    settings = settings_bundle(pages.tables, are_kept=True)
     cache = DocumentCache(Documents(index), pages.episodes, most_bytes, films=films)
-    common = cache.common(settings["beside"], follow)
+    common = cache.common(settings["tables"], follow)
     shown = {
-        "settings": {**settings, "places": index.without_roots(index.words()), "report": list(pages.report)},
+        "settings": {**settings, "paths": index.without_roots(index.words()), "report": list(pages.report)},
         "common": {document.name: document.address for document in common.documents},
         "problems": common.problems,
         "runs": common.runs,
@@ -169,7 +169,7 @@ def shell(kept: Mapping[str, Any], *, single: bool) -> tuple[str, str]:
     style = files["style.css"]
     sources = "" if single else " 'self' file:"  # not every browser accepts 'self' for a page on a disk
     policy = _POLICY.format(
-        scripts=f"data: {_hash(imports)} {_hash(begin)}{sources}", styles=_hash(style), beside=sources
+        scripts=f"data: {_hash(imports)} {_hash(begin)}{sources}", styles=_hash(style), sources=sources
     )
     text = files["index.html"]
     for before, after in (

@@ -21,7 +21,7 @@ class ServedViewer:
     def __init__(self, runs: Sequence[Path], port: int = 0, shipped: Sequence[str] = ()) -> None:
         """Start to serve runs with these shipped tables; the address is known on return."""
         self.documents = Documents(RunIndex(runs))
-        settings = {**settings_bundle(shipped), "places": self.documents.index.words()}
+        settings = {**settings_bundle(shipped), "paths": self.documents.index.words()}
         listening_socket = open_socket(port)
         self.access = Access()
         self._server = Server(application(self.documents, self.access, settings), "viewer")
@@ -29,7 +29,7 @@ class ServedViewer:
         """The address of the pages, which need the token."""
         self.entrance = f"{self.address}/?token={self.access.token}"
         """The address that gives a browser the token."""
-        first = suite_name(settings["beside"])
+        first = suite_name(settings["tables"])
         threading.Thread(target=self._warm, args=(first,), name="viewer's leaderboard", daemon=True).start()
 
     def __enter__(self) -> Self:

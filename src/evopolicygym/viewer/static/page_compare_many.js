@@ -70,9 +70,9 @@ function besideEachOther(names, board, isOneOfSeveral) {
 function commandsOf(names, boards, settings) {
   const sources = new Map(boards.flatMap((board) => board.entries).map((entry) => [entry.entry, entry.source]));
   const tables = (settings.shipped ?? []).filter((table) => names.some((name) => sources.get(name) === table.source));
-  const beside = tables.length ? ` --with ${shellWord(tables.map((table) => table.name).join())}` : "";
-  const places = settings.places ? ` ${settings.places}` : "";
-  return names.slice(1, MOST_COMMANDS + 1).map((name) => `evopolicygym compare ${shellWord(names[0])} ${shellWord(name)}${places}${beside}`);
+  const shipped = tables.length ? ` --tables ${shellWord(tables.map((table) => table.name).join())}` : "";
+  const paths = settings.paths ? ` ${settings.paths}` : "";
+  return names.slice(1, MOST_COMMANDS + 1).map((name) => `evopolicygym compare ${shellWord(names[0])} ${shellWord(name)}${paths}${shipped}`);
 }
 
 // A pair is known by its runs in the order of their ids; turned round, what it tells changes its sign.

@@ -87,7 +87,7 @@ function standing(board, name, isOneOfSeveral) {
   const entry = board.entries.find((row) => row.entry === name);
   return section(isOneOfSeveral ? board.title : "Scores by task", "Mean held-out return over runs; normalised: 0 is uniform random, 1 the best of the table. Intervals are 95 %.",
     facts(
-      entry.place ? fact("place", entry.place) : null, entry.tier ? fact("tier", entry.tier) : null,
+      entry.rank ? fact("rank", entry.rank) : null, entry.tier ? fact("tier", entry.tier) : null,
       entry.rank_score ? fact("rank score", measured(entry.rank_score), ends(entry.rank_score)) : null,
       entry.normalised ? fact("normalised", measured(entry.normalised), ends(entry.normalised)) : null,
       finite(entry.success_rate) === null ? null : fact("success rate", ...successRate(entry))),
@@ -162,7 +162,7 @@ function editsOf({ edits, runs, of }) {
 // The columns of tables of runs, with links to all that a run belongs to; those that no run has a value of are left out.
 export function runColumns(runs, without = []) {
   return [
-    { name: "run", text: true, value: (r) => runName(r), cell: (r) => [h("a", { href: `#/run/${r.id}`, title: [r.place, r.note].filter(Boolean).join("\n") }, h("span", { class: "name" }, runName(r))), r.tags ? h("div", { class: "tags" }, r.tags.map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag))) : null] },
+    { name: "run", text: true, value: (r) => runName(r), cell: (r) => [h("a", { href: `#/run/${r.id}`, title: [r.directory, r.note].filter(Boolean).join("\n") }, h("span", { class: "name" }, runName(r))), r.tags ? h("div", { class: "tags" }, r.tags.map((tag) => h("a", { class: "tag", href: tagAddress(tag) }, tag))) : null] },
     { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.score_standard_error)) },
     { name: "state", title: "Where it stands, and how it ended", text: true, value: (r) => `${r.stage} ${r.ended_by ?? ""}`, cell: stateOf },
     { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, named(r.task)) },
@@ -185,5 +185,5 @@ export function experimentName({ experiment, experiment_id: id }) {
 
 // What a run is called: as it was labelled, else as its directory is.
 function runName(run) {
-  return run.name || run.place.split("/").at(-1) || run.id;
+  return run.name || run.directory.split("/").at(-1) || run.id;
 }

@@ -11,7 +11,7 @@ import { region } from "./region.js";
 
 export async function suitePage({ asked, settings, look }) {
   const state = {
-    beside: asked.has("with") ? asked.get("with").split(",") : settings.beside ?? [],
+    tables: asked.has("tables") ? asked.get("tables").split(",") : settings.tables ?? [],
     filter: asked.get("filter") ?? "",
     sort: asked.get("sort") ? { name: asked.get("sort"), down: asked.get("down") !== "0" } : null,
   };
@@ -33,24 +33,24 @@ export async function suitePage({ asked, settings, look }) {
   const search = h("input", { type: "search", placeholder: "Filter entries, tasks, families", "aria-label": "Filter", input: () => { state.filter = search.value; address(); draw(); } });
   search.value = state.filter;
   const switches = switchesOf(settings).map((one) => {
-    const box = h("input", { type: "checkbox", change: () => { state.beside = chosen(); address(); fetchBoard(); } });
-    box.checked = one.names.every((name) => state.beside.includes(name));
+    const box = h("input", { type: "checkbox", change: () => { state.tables = chosen(); address(); fetchBoard(); } });
+    box.checked = one.names.every((name) => state.tables.includes(name));
     return { ...one, box };
   });
   const chosen = () => switches.filter((one) => one.box.checked).flatMap((one) => one.names);
-  state.beside = chosen();
+  state.tables = chosen();
 
   function address() {
     const kept = new URLSearchParams();
     if (state.filter) kept.set("filter", state.filter);
     for (const [name, value] of filters.chosen) kept.set(name, value);
-    if (state.beside.join() !== (settings.beside ?? []).join()) kept.set("with", state.beside.join());
+    if (state.tables.join() !== (settings.tables ?? []).join()) kept.set("tables", state.tables.join());
     if (state.sort) { kept.set("sort", state.sort.name); kept.set("down", state.sort.down ? "1" : "0"); }
     readdress(`#/${kept.size ? `?${kept}` : ""}`);
   }
 
   async function fetchBoard() {
-    const name = ["suite", ...(state.beside.length ? [state.beside.join()] : [])].join("/");
+    const name = ["suite", ...(state.tables.length ? [state.tables.join()] : [])].join("/");
     wanted = name;
     try {
       const found = await load(name);
@@ -67,7 +67,7 @@ export async function suitePage({ asked, settings, look }) {
   function draw() {
     counted.show([listed.runs.length, listed.tasks.length, listed.runs.filter((run) => run.stage !== "finished").length]);
     board.show([suite, trouble, state.filter, audit]);
-    const searched = listed.runs.filter((run) => matches(state.filter, run.agent, run.task, run.family, run.stage, run.place, run.experiment ?? "", run.name ?? "", run.note ?? "", ...(run.tags ?? [])));
+    const searched = listed.runs.filter((run) => matches(state.filter, run.agent, run.task, run.family, run.stage, run.directory, run.experiment ?? "", run.name ?? "", run.note ?? "", ...(run.tags ?? [])));
     const left = filters.show(searched, Boolean(state.filter));
     for (const id of tickedRuns) if (!listed.runs.some((run) => run.id === id)) tickedRuns.delete(id);
     runs.show([left, listed.runs.length, listed.problems]);
@@ -77,7 +77,7 @@ export async function suitePage({ asked, settings, look }) {
   const stop = follow("pulse", async () => { listed = await load("runs"); await fetchBoard(); });
   const element = h("div", null,
     h("div", { class: "head" }, h("div", null, h("h1", null, "Leaderboard"), counted.element, settings.report?.length ? h("p", null, link("#/report", "Figures and tables of these runs")) : null),
-      h("div", { class: "controls" }, search, switches.length ? h("div", { class: "switches", role: "group", "aria-label": "Shipped tables" }, h("span", { class: "soft" }, "beside:"), switches.map(({ names, source, box }) => h("label", { class: "switch", title: source }, box, names.join(", ")))) : null)),
+      h("div", { class: "controls" }, search, switches.length ? h("div", { class: "switches", role: "group", "aria-label": "Shipped tables" }, h("span", { class: "soft" }, "tables:"), switches.map(({ names, source, box }) => h("label", { class: "switch", title: source }, box, names.join(", ")))) : null)),
     board.element, section("Runs", null, filters.element, runs.element));
   return {
     title: "Leaderboard", element, crumbs: [], ready: fetchBoard,
@@ -125,7 +125,7 @@ function leaderboardParts(suite, state, address, look, audit, boxes) {
   const [low, high] = reach(drawn.map((entry) => entry.rank_score), [0, 1]);
   const columns = [
     boxes,
-    { name: "#", title: "Place by mean rank score", value: (e) => e.place, cell: (e) => e.place ?? h("span", { class: "soft", title: "It lacks tasks, or has no score" }, "–"), down: false },
+    { name: "#", title: "Rank by mean rank score", value: (e) => e.rank, cell: (e) => e.rank ?? h("span", { class: "soft", title: "It lacks tasks, or has no score" }, "–"), down: false },
     { name: "tier", spare: true, title: "Entries of a tier can’t be distinguished from its best; below two repeats on each task there is none", value: (e) => e.tier, cell: (e) => (e.tier ? h("span", { class: `tier tier-${Math.min(e.tier, 4)}` }, e.tier) : "–"), down: false },
     { name: "entry", text: true, value: (e) => e.entry, cell: (e) => [e.kind === "anchor" ? named(e.entry) : link(entryAddress(e.entry), named(e.entry)), e.source && e.source !== "anchor" ? h("span", { class: "tag", title: `From a table that ships: ${e.source}` }, e.ours ? "shipped, ours" : "shipped") : e.kind === "anchor" ? h("span", { class: "tag" }, "anchor") : null] },
     { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => finiteValue(e.rank_score), cell: (e) => e.rank_score === null ? h("span", { class: "soft", title: "None of its runs has a score" }, "–") : h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [low, high], interval(e.rank_score, e.intervals_cover)), measured(e.rank_score)) },
@@ -251,7 +251,7 @@ function runList(found, all, problems) {
   const { compare, column } = choice(tickedRuns, { name: (run) => run.id, label: (run) => `Choose ${run.agent} on ${run.task} to compare`, address: (ids) => `#/compare/${ids.sort().join("/")}` });
   return [h("p", { class: "compare" }, compare),
     found.length ? table([column, ...runColumns(found)], found, { caption: "Runs", most: MOST_ROWS }) : nothing(all ? "No run matches these filters." : "There are no runs here yet.", "Play one: ", h("code", null, "evopolicygym run acrobot")),
-    problems.length ? h("details", { class: "warning" }, h("summary", null, `${count(problems.length)} can’t be read`), h("ul", null, problems.map((problem) => h("li", null, h("code", null, problem.place), ` ${problem.reason}`)))) : null];
+    problems.length ? h("details", { class: "warning" }, h("summary", null, `${count(problems.length)} can’t be read`), h("ul", null, problems.map((problem) => h("li", null, h("code", null, problem.directory), ` ${problem.reason}`)))) : null];
 }
 
 const ENDS = { agent: "agent ended", finish: "asked to end", submissions: "all submissions", crash: "crashed", hang: "hung", context: "context full" };

@@ -20,7 +20,7 @@ evopolicygym compare tuner random runs
 
 evopolicygym compare runs/default/tuner runs/default/random
 
-evopolicygym compare tuner 'GPT-5.5 (Codex)' runs --beside paper --json
+evopolicygym compare tuner 'GPT-5.5 (Codex)' runs --tables paper --json
 
 evopolicygym compare tuner random runs --format latex > table.tex
 """
@@ -30,7 +30,7 @@ def compare(
     first: Annotated[str, typer.Argument(help="A: an entry's label, a run, or a directory with runs of one entry.")],
     second: Annotated[str, typer.Argument(help="B: the same.")],
     runs: RunsOrAll = None,
-    beside: Annotated[str, typer.Option("--beside", help="Shipped tables to take entries from, such as paper.")] = "",
+    tables: Annotated[str, typer.Option("--tables", help="Shipped tables to take entries from, such as paper.")] = "",
     group_by: Annotated[str, typer.Option(help="Split entries by these too, such as experiment,seed.")] = "",
     allow_incomparable: Annotated[
         bool, typer.Option("--allow-incomparable", help="Compare runs that are not comparable.")
@@ -48,7 +48,7 @@ def compare(
         first,
         second,
         runs or None,
-        split_names(beside),
+        split_names(tables),
         group_by=split_names(group_by),
         allow_incomparable=allow_incomparable,
         audit=audit,

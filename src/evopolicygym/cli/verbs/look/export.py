@@ -161,7 +161,9 @@ def _push(upload: HubUpload, *, really: bool, quiet: bool) -> dict[str, Any]:
     if not quiet:
         message = f"uploaded: {address}" if really else "Nothing was uploaded; add --yes (and --force) to upload."
         out().print(Text(message), soft_wrap=True)
-    files = [{"place": file.place, "path": str(file.path), "bytes": file.n_bytes} for file in upload.files]
+    files = [
+        {"path_in_repo": file.path_in_repo, "path": str(file.path), "bytes": file.n_bytes} for file in upload.files
+    ]
     return {"repository": upload.repository, "private": upload.is_private, "files": files, "uploaded": address}
 
 
@@ -170,7 +172,7 @@ def _print_upload(upload: HubUpload) -> None:
     table.add_column("to be uploaded")
     table.add_column("size", justify="right")
     for file in upload.files:
-        table.add_row(Text(file.place), decimal(file.n_bytes))
+        table.add_row(Text(file.path_in_repo), decimal(file.n_bytes))
     out().print(table)
     size = decimal(total_bytes(upload.files))
     out().print(Text(f"{len(upload.files)} files, {size}, to the {upload.visibility} data set {upload.repository}"))

@@ -12,9 +12,9 @@ from evopolicygym.core.directories import DEFAULT_RUNS
 EXAMPLES = """
 Examples:
 
-evopolicygym headroom --beside paper,references,baselines,published
+evopolicygym headroom --tables paper,references,baselines,published
 
-evopolicygym headroom runs --beside references
+evopolicygym headroom runs --tables references
 
 evopolicygym headroom runs --family minigrid --format markdown
 """
@@ -22,8 +22,8 @@ evopolicygym headroom runs --family minigrid --format markdown
 
 def headroom(
     runs: RunsOrShipped = None,
-    beside: Annotated[
-        str, typer.Option("--beside", help="Shipped tables to take best known scores from, such as paper.")
+    tables: Annotated[
+        str, typer.Option("--tables", help="Shipped tables to take best known scores from, such as paper.")
     ] = "",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     family: Annotated[str | None, typer.Option(help="Show the tasks of one family only.")] = None,
@@ -34,9 +34,9 @@ def headroom(
     from evopolicygym.api.read import results
 
     form = resolve_format(form, as_json=as_json)
-    tables = results.headroom(runs or None, split_names(beside), family=family, runs=below)
+    board = results.headroom(runs or None, split_names(tables), family=family, runs=below)
     if form == "json":
-        print_json(tables.document)
+        print_json(board.document)
         return
-    print_problems(err(), tables.problems)
-    print_tables(tables.arranged(one_each=form == "csv"), form, problems=tables.problems)
+    print_problems(err(), board.problems)
+    print_tables(board.arranged(one_each=form == "csv"), form, problems=board.problems)

@@ -12,11 +12,11 @@ from evopolicygym.core.directories import DEFAULT_RUNS
 EXAMPLES = """
 Examples:
 
-evopolicygym leaderboard runs --beside paper
+evopolicygym leaderboard runs --tables paper
 
-evopolicygym leaderboard --beside paper --per-task --family minigrid
+evopolicygym leaderboard --tables paper --per-task --family minigrid
 
-evopolicygym leaderboard --beside paper,anchors,references --show scores --format markdown
+evopolicygym leaderboard --tables paper,anchors,references --show scores --format markdown
 
 evopolicygym leaderboard runs --show harnesses   (scores of harnesses by models)
 
@@ -28,7 +28,7 @@ evopolicygym leaderboard runs/mine --format latex > table.tex
 
 def leaderboard(
     runs: RunsOrShipped = None,
-    beside: Annotated[str, typer.Option("--beside", help="Shipped tables to show with the runs, such as paper.")] = "",
+    tables: Annotated[str, typer.Option("--tables", help="Shipped tables to show with the runs, such as paper.")] = "",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     per_task: Annotated[
         bool, typer.Option("--per-task", help="Show each task's table too; as CSV these alone, in one table.")
@@ -58,9 +58,9 @@ def leaderboard(
     from evopolicygym.api.read import results
 
     form = resolve_format(form, as_json=as_json)
-    tables = results.leaderboard(
+    board = results.leaderboard(
         runs or None,
-        split_names(beside),
+        split_names(tables),
         show=split_names(",".join(show or ())),
         group_by=split_names(group_by),
         family=family,
@@ -72,7 +72,7 @@ def leaderboard(
         runs=below,
     )
     if form == "json":
-        print_json(tables.document)
+        print_json(board.document)
         return
-    print_problems(err(), tables.problems)
-    print_tables(tables.arranged(one_each=form == "csv", per_task=per_task), form, problems=tables.problems)
+    print_problems(err(), board.problems)
+    print_tables(board.arranged(one_each=form == "csv", per_task=per_task), form, problems=board.problems)

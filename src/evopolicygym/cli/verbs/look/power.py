@@ -43,8 +43,8 @@ def power(
     run_cost: Annotated[
         float | None, typer.Option(help="Dollars that a run costs. Default: the mean of the runs.")
     ] = None,
-    beside: Annotated[
-        str, typer.Option("--beside", help="Shipped tables with repeats to take variances from; '' for none.")
+    tables: Annotated[
+        str, typer.Option("--tables", help="Shipped tables with repeats to take variances from; '' for none.")
     ] = "baselines",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     below: RunsBelow = DEFAULT_RUNS,
@@ -61,7 +61,7 @@ def power(
     forecast = forecasts.power(
         difference,
         runs or None,
-        split_names(beside),
+        split_names(tables),
         in_returns=in_returns,
         tasks=split_names(tasks),
         repeats=repeats,

@@ -33,7 +33,7 @@ Each = TypeVar("Each")
 EXAMPLES = """
 Examples:
 
-evopolicygym report runs -o report --beside paper,published
+evopolicygym report runs -o report --tables paper,published
 
 evopolicygym report runs/mine -o figures --only learning_curve,edits --format png
 
@@ -52,7 +52,7 @@ def report(
     single_file: Annotated[
         Path | None, typer.Option("--single-file", help="A single HTML file to write the viewer's pages into.")
     ] = None,
-    beside: Annotated[str, typer.Option("--beside", help="Shipped tables to show with the runs, such as paper.")] = "",
+    tables: Annotated[str, typer.Option("--tables", help="Shipped tables to show with the runs, such as paper.")] = "",
     form: Annotated[
         str, typer.Option("--format", help="Formats of figures: svg, png, pdf; several with commas.")
     ] = "svg,png",
@@ -83,9 +83,9 @@ def report(
 
     if output is None and single_file is None:
         raise UsageError("Missing output: pass -o DIR, or --single-file FILE.html for the pages alone.")
-    published = load_published(split_names(beside))
+    published = load_published(split_names(tables))
     paths = find_paths(runs or None, below, needed=not published.tables)
-    ranked = [name for name in split_names(beside) if name in shipped_names()]
+    ranked = [name for name in split_names(tables) if name in shipped_names()]
     pages = Pages(paths, ranked, _parse_episodes(episodes), _parse_bytes(most_mb))
     document: dict[str, Any] = {}
     with interruptible():

@@ -20,7 +20,7 @@ Examples:
 
 evopolicygym view runs
 
-evopolicygym view runs --beside paper --port 8000 --no-open
+evopolicygym view runs --tables paper --port 8000 --no-open
 """
 
 
@@ -29,14 +29,14 @@ def view(
     port: Annotated[int, typer.Option(help="The port on this machine; 0 for any free one.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
-    beside: Annotated[
-        str, typer.Option("--beside", help="Shipped tables to show with the runs initially, such as paper.")
+    tables: Annotated[
+        str, typer.Option("--tables", help="Shipped tables to show with the runs initially, such as paper.")
     ] = "",
 ) -> None:
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
     with (
         interruptible(),
-        ServedViewer(find_paths(runs or None, below), port, split_names(beside)) as viewer,
+        ServedViewer(find_paths(runs or None, below), port, split_names(tables)) as viewer,
         tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as scratch,
     ):
         print_text(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
