@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,6 +155,17 @@ def public_names_without_docs() -> Iterator[str]:
     known = {word for snippet in _inline_code(PYTHON) for word in re.findall(r"\w+", snippet.text)}
     for name in sorted(set(evopolicygym.__all__) - known):
         yield f"{_relative(PYTHON)}:1: no public name {name}"
+
+
+def arguments_that_are_none() -> Iterator[str]:
+    """Check that the arguments which the page about Python names of a public function are parameters of it."""
+    for snippet in _inline_code(PYTHON):
+        call = re.fullmatch(r"(\w+)\(([\w*, ]+)\)", snippet.text)
+        if call and call[1] in evopolicygym.__all__:
+            known = signature(getattr(evopolicygym, call[1])).parameters
+            for name in re.findall(r"\w+", call[2]):
+                if name not in known:
+                    yield f"{_place(PYTHON, snippet.start)}: {call[1]} has no parameter {name}"
 
 
 def environments_without_docs() -> Iterator[str]:
@@ -321,6 +333,7 @@ CHECKS = (
     commands_that_fail,
     commands_in_code_that_fail,
     public_names_without_docs,
+    arguments_that_are_none,
     environments_without_docs,
     attacks_without_tests,
     errors_without_meaning,

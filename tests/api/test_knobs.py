@@ -21,7 +21,7 @@ from evopolicygym.judge.feedback import visible
 from evopolicygym.records import task_text
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.rows import RunRow
+from evopolicygym.records.rows import RunRow, columns
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.skill import skill_identity
 from evopolicygym.runs.config import resolve_run_config
@@ -145,6 +145,16 @@ def test_a_file_and_an_argument_set_it(knob: Option, tmp_path: Path) -> None:
     assert get_setting(by_file.task, knob) == get_setting(by_argument.task, knob) == expected(knob)
     by_default, _ = resolve_run_config("cartpole", None, {})
     assert expected(knob) != get_setting(by_default.task, knob) == format_setting(knob.default)
+
+
+@agreed
+def test_exports_tell_it(option: Option, result: Callable[..., RunRow]) -> None:
+    """The exported column of an option differs where it does, and no other column."""
+    before, after = result(), result(**{option.name: {**CHOSEN, **FURTHER}[option.name]})
+    told = {each.name for each in columns(RunRow) if each.cell(before) != each.cell(after)}
+
+    name = "finish_allowed" if option.name == "finish" else option.record_field or option.name
+    assert told - {"score_standard_error"} == {name}  # more held-out cases have another error
 
 
 def shown(**chosen: Any) -> tuple[dict[str, Any], str]:

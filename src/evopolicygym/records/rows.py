@@ -250,6 +250,7 @@ class RunRow(Record):
     train_cases: int | None = column("train cases that the agent may name")
     text: str | None = column("how much the task's text said of the environment: `full` or `terse`")
     interface: str | None = column("how its spaces were shown: `standard`, `permuted` or `anonymous`")
+    world: str | None = column("the world that it was played in, by name; `standard` for the task as it is")
     feedback: str | None = column("what a submission leaves to read: `full`, `traces` or `returns`")
     memory: str | None = column("what a conversation of the agent had of those before it: `full` or `none`")
     skill: str | None = column(

@@ -18,6 +18,7 @@ from evopolicygym.core.run_summary import RunSummary, UsageSummary
 from evopolicygym.core.spaces import Box, Dict, RecordedSpace, Text, Tuple, UnknownSpace, recorded_space
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.text import printable, well_formed
+from evopolicygym.core.world import STANDARD
 from evopolicygym.records.checked import CheckedRun
 from evopolicygym.records.labels import read_labels
 from evopolicygym.records.paths import RunPaths
@@ -43,7 +44,17 @@ FURTHER = tuple(option for option in RUN_OPTIONS if option.comparability_label a
 """Options that runs must agree in and that a row has among its choices."""
 UNKNOWN_OF_RELEASE: dict[str, Any] = dict.fromkeys(
     (
-        *("split", "text", "interface", "feedback", "memory", "train_cases", "validation_cases", "finish_allowed"),
+        *(
+            "split",
+            "text",
+            "interface",
+            "world",
+            "feedback",
+            "memory",
+            "train_cases",
+            "validation_cases",
+            "finish_allowed",
+        ),
         *("min_episodes", "turns", "resumes"),
     )
 )
@@ -60,6 +71,7 @@ def run_row(run: CheckedRun) -> RunRow:
         "split": summary.split.value,
         "text": task.text.value,
         "interface": task.interface.value,
+        "world": str(task.choices.get("world", STANDARD)),
         "feedback": task.feedback.value,
         "memory": task.memory.value,
         "train_cases": task.train_cases,

@@ -281,11 +281,7 @@ def _count_runs(blocks: Iterable[Block]) -> int:
 
 def _scales(runs: Sequence[RunRow], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:
     """Return the normalised scale of each task, and notes on the runs."""
-    named = [
-        replace(run, agent=f"{agent_of(run, knobs)}{_levels_of(run, knobs)}", task=_scale_name(run, knobs))
-        for run in runs
-    ]
-    table = score_table(named, (), TableFilter(mix=True))
+    table = score_table(_one_entry_a_level(runs, knobs), (), TableFilter(mix=True))
     counts = ranked_among(table, partial=False)
     scales = {task.name: scale for task in table.tasks if (scale := scale_on(table, task.name, counts))}
     bare = [task.name for task in table.tasks if task.name not in scales]
@@ -303,6 +299,20 @@ def _scales(runs: Sequence[RunRow], knobs: Mapping[str, Any]) -> tuple[dict[str,
                 f"evopolicygym anchors {' '.join(map(shell_word, unknown))} (or the file's path)."
             )
     return scales, notes
+
+
+def _one_entry_a_level(runs: Sequence[RunRow], knobs: Iterable[str]) -> list[RunRow]:
+    """Return runs as entries of a table: each agent at each level on its own, and each world with its own task."""
+    identities: dict[str, list[tuple[Hashable, ...]]] = defaultdict(list)
+    entries = []
+    for run in runs:
+        of_label, identity = identities[run.agent], agent_of(run, knobs)
+        if identity not in of_label:
+            of_label.append(identity)
+        label = run.agent if identity == of_label[0] else f"{run.agent} {of_label.index(identity) + 1}"
+        levels = [f"{knob} {level}" for knob, level in _levels_of(run, knobs).items()]
+        entries.append(replace(run, agent=", ".join([label, *levels]), task=_scale_name(run, knobs)))
+    return entries
 
 
 def _levels_of(run: RunRow, knobs: Iterable[str]) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def shared_seeds(runs: Sequence[RunRow]) -> list[str]:
     for run in runs:
         seeds[run.agent, run.task, run.commitment].append(run.seed)
     shared = sorted({f"{label} on {task}" for (label, task, _), each in seeds.items() if len(set(each)) < len(each)})
-    return [f"Repeats that share a seed but differ count each: {', '.join(shared)}."] if shared else []
+    return [f"Repeats that share a seed but differ count each: {'; '.join(shared)}."] if shared else []
 
 
 def facts_of(run: RunRow) -> str:

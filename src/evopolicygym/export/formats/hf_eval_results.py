@@ -10,7 +10,7 @@ from evopolicygym.export.exporters import WrittenFile
 
 DATASET = "evopolicygym/core16"
 """The dataset of the benchmark that entries name; its own `eval.yaml` must list the tasks."""
-NOTED = ("budget", "held_out_cases", "text", "interface", "isolation", "split")
+NOTED = ("budget", "held_out_cases", "text", "interface", "world", "isolation", "split")
 
 
 class Exporter(EvaluationsExporter):

@@ -162,7 +162,7 @@ LISTED = (
 """The columns of a run's row that lists of runs have."""
 OPTIONS = (
     "agent_kind", "model", "effort", "limits", "budget", "min_episodes", "max_episodes", "max_submissions",
-    "finish_allowed", "text", "interface", "feedback", "memory", "skill", "train_cases", "validation_cases",
+    "finish_allowed", "text", "interface", "world", "feedback", "memory", "skill", "train_cases", "validation_cases",
     "held_out_cases", "policy_packages", "split", "isolation", "protocol_version",
 )  # fmt: skip
 """Those that an experiment's page compares."""
