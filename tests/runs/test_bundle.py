@@ -63,6 +63,29 @@ def test_anyone_verifies_a_bundle(packed: Path) -> None:
     assert not [finding for finding in found if "left out" in finding.detail]
 
 
+def test_a_bundle_without_steps_is_played_again(author: Path, tmp_path: Path) -> None:
+    """Nothing of an episode is in it, it is ranked like the whole one, and a replay alone verifies it."""
+    few = evopolicygym.bundle(_run(author), tmp_path / "few.tar.gz", steps=False).file
+    alone = evopolicygym.verify(few)
+    again = evopolicygym.verify(few, replay=True, workers=1, isolation="none")
+    ranked = [evopolicygym.leaderboard([path], show="scores").records for path in (few, _run(author))]
+
+    assert {Path(name).name for name in files_of(few)} >= {"journal.jsonl", "run.json", "policy.py"}
+    assert [name for name in files_of(few) if "/ep_" in name] == []
+    assert alone.failed == ("evaluation",)
+    assert again.failed == ()
+    assert ranked[0] == ranked[1]
+
+
+def test_what_a_bundle_left_out_can_be_bundled_so_again(author: Path, tmp_path: Path) -> None:
+    """A record without hidden episodes' files is refused with the way to pack it, and packed that way."""
+    shutil.rmtree(_run(author) / "evaluation")
+    with pytest.raises(RecordError, match="--no-steps"):
+        evopolicygym.bundle(_run(author), tmp_path / "whole.tar.gz")
+
+    assert len(evopolicygym.bundle(_run(author), tmp_path / "few.tar.gz", steps=False).index.runs) == 1
+
+
 def test_a_bundle_holds_what_verify_needs_alone(packed: Path) -> None:
     """Neither the lock, the workspace, nor logs without a hash are in it, and nobody owns its files."""
     names = {Path(name).name for name in files_of(packed)}

@@ -52,11 +52,13 @@ class WrittenBundle:
     """Runs that are left out, and why."""
 
 
-def bundle_runs(opened: CheckedRuns, file: Path, *, allow_names: bool = False) -> WrittenBundle:
+def bundle_runs(opened: CheckedRuns, file: Path, *, steps: bool = True, allow_names: bool = False) -> WrittenBundle:
     """Write finished runs, each once, into an archive; the others are left out.
 
+    Without ``steps`` it has no feedback and no files of hidden episodes, and only a replay can check its scores.
+
     Raises ``UsageError`` if no run is finished, a run's cases are secret or, unless ``allow_names``, a file names this
-    machine or its user; ``RecordError`` if a run's hidden episodes are missing.
+    machine or its user; ``RecordError`` if the files of a run's hidden episodes are missing, with ``steps``.
     """
     if not file.name.endswith(SUFFIXES):
         raise UsageError(f"Invalid bundle {file}: expected a name that ends in {SUFFIXES[0]}.")
@@ -69,7 +71,7 @@ def bundle_runs(opened: CheckedRuns, file: Path, *, allow_names: bool = False) -
         raise UsageError(f"{unfinished[0].root} is left out: {unfinished[0].reason} A bundle holds finished runs.")
     for run in finished:
         root, summary = run.root, run.summary
-        record = _read_whole_run(run)
+        record = _read_whole_run(run, steps=steps)
         identity = summary.experiment
         name = names.setdefault(identity, _directory_name(run, names))
         below = Path(RUNS)
@@ -80,7 +82,9 @@ def bundle_runs(opened: CheckedRuns, file: Path, *, allow_names: bool = False) -
         sources[f"{RUNS}/{name}/{EXPERIMENT_FILE}"] = (json.dumps({"experiment": identity}) + "\n").encode()
         if summary.split is not SplitSource.PUBLIC:
             sources[f"{RUNS}/{name}/{REVEALED_FILE}"] = _revealed_file(run)
-        sources |= {f"{path}/{source.relative_to(root).as_posix()}": source for source in _bundled_files(record)}
+        sources |= {
+            f"{path}/{source.relative_to(root).as_posix()}": source for source in _bundled_files(record, steps=steps)
+        }
     hashes = {path: _sha256(source) for path, source in sources.items()}
     if len(hashes) > MAX_FILES or sum(map(_size, sources.values())) > MAX_BYTES:
         raise UsageError(f"Invalid bundle: expected at most {MAX_FILES:,} files and {MAX_BYTES:,} bytes; bundle fewer.")
@@ -104,14 +108,18 @@ def _why_unfinished(run: CheckedRun) -> str:
     return f"It is not finished ({run.summary.stage.value})."
 
 
-def _read_whole_run(run: CheckedRun) -> RunRecord:
-    """Return a run's record; raise ``RecordError`` if its hidden episodes' files are missing or its id is invalid."""
+def _read_whole_run(run: CheckedRun, *, steps: bool) -> RunRecord:
+    """Return a run's record; raise ``RecordError`` if files of its hidden episodes are missing or its id is invalid."""
     refuse_release(run.root)
     if not EXPERIMENT.fullmatch(run.summary.run_id):
         raise RecordError(f"{run.root} has the invalid run id {run.summary.run_id!r}.")
     record = read_run(run.root)
-    if record.state.finished and record.state.finished.evaluation_sha256 and not record.paths.evaluation.is_dir():
-        raise RecordError(f"{run.root} does not verify: the hidden episodes' files were left out of this record.")
+    has_files = record.state.finished and record.state.finished.evaluation_sha256
+    if steps and has_files and not record.paths.evaluation.is_dir():
+        raise RecordError(
+            f"{run.root} does not verify: the hidden episodes' files were left out of this record. A bundle without "
+            f"recorded steps has none of any run: --no-steps."
+        )
     return record
 
 
@@ -132,8 +140,8 @@ def _directory_name(run: CheckedRun, used: dict[str, str]) -> str:
     return name if EXPERIMENT.fullmatch(name) and name not in used.values() else run.summary.experiment
 
 
-def _bundled_files(record: RunRecord) -> Iterator[Path]:
-    """Yield a run's event log, ``run.json``, and the files whose hashes the event log contains."""
+def _bundled_files(record: RunRecord, *, steps: bool) -> Iterator[Path]:
+    """Yield a run's event log, ``run.json``, and the files whose hashes the event log contains, or those but steps."""
     state, paths = record.state, record.paths
     yield from (paths.journal, paths.document)
     if state.post_hoc and paths.post_hoc.is_file():
@@ -142,7 +150,8 @@ def _bundled_files(record: RunRecord) -> Iterator[Path]:
     yield from (path for path in paths.agent_logs if path.name in logs and path.is_file())
     published = [paths.published_feedback(submission.index) for submission in state.submissions if submission.published]
     checkpoints = {submission.charged.checkpoint for submission in state.submissions}
-    for directory in (*map(paths.checkpoint, checkpoints), *published, paths.evaluation):
+    recorded = (*published, paths.evaluation) if steps else ()
+    for directory in (*map(paths.checkpoint, checkpoints), *recorded):
         if directory.is_dir():
             yield from (path for path, _ in regular_file.below(directory, paths.root))
 

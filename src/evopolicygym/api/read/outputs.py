@@ -80,6 +80,7 @@ def bundle(
     paths: Paths,
     output: str | Path,
     *,
+    steps: bool = True,
     allow_names: bool = False,
     runs: str | Path = DEFAULT_RUNS,
 ) -> WrittenBundle:
@@ -88,6 +89,8 @@ def bundle(
     Args:
         paths: Runs, or directories with runs below: of a public split, or of experiments that were revealed.
         output: The archive, whose name ends in ``.tar.gz``.
+        steps: Whether it has feedback and the files of hidden episodes. Without them it is many times smaller, and
+            only a replay can check its scores.
         allow_names: Whether files may contain your home directory's path, user name or host name.
         runs: The directory in which ids are looked up.
 
@@ -103,7 +106,7 @@ def bundle(
         >>> evopolicygym.bundle("runs/public", "mine.tar.gz").index.experiments
     """
     opened = open_usable_runs(find_paths(paths, runs))
-    return bundle_runs(opened, Path(output), allow_names=allow_names)
+    return bundle_runs(opened, Path(output), steps=steps, allow_names=allow_names)
 
 
 def write_report(  # noqa: PLR0913 - each is an argument of its own

@@ -19,6 +19,8 @@ evopolicygym run acrobot --split public --experiment board
 
 evopolicygym bundle runs/board -o mine.tar.gz
 
+evopolicygym bundle runs/board -o small.tar.gz --no-steps   (many times smaller; a replay stands for the steps)
+
 evopolicygym verify mine.tar.gz --replay   (anyone, on another machine)
 
 evopolicygym leaderboard mine.tar.gz theirs.tar.gz
@@ -28,6 +30,9 @@ evopolicygym leaderboard mine.tar.gz theirs.tar.gz
 def bundle(
     runs: RunsArgument,
     file: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.tar.gz", help="The archive to write.")],
+    no_steps: Annotated[
+        bool, typer.Option("--no-steps", help="Leave feedback and hidden episodes' files out; only a replay checks it.")
+    ] = False,
     allow_names: Annotated[
         bool,
         typer.Option(
@@ -40,7 +45,7 @@ def bundle(
     """Pack finished runs, of a public split or a revealed experiment, into one archive that anyone can verify."""
     from evopolicygym.api.read import outputs
 
-    archive = outputs.bundle(runs, file, allow_names=allow_names, runs=below)
+    archive = outputs.bundle(runs, file, steps=not no_steps, allow_names=allow_names, runs=below)
     index = archive.index
     if as_json:
         experiments = [asdict(experiment) for experiment in index.experiments]
