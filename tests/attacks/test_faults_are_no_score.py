@@ -13,8 +13,7 @@ import evopolicygym
 from evopolicygym.agents.kit.neutral_harness import model_client
 from evopolicygym.agents.kit.scripted_model.server import Reply, ScriptedModel
 from evopolicygym.core.errors import AgentError, EnvironmentFault, EvoPolicyGymError, SandboxError, UsageError
-from evopolicygym.core.rollout import Episode, EpisodeJob
-from evopolicygym.core.task import PolicyContext
+from evopolicygym.core.rollout import Episode, EpisodeJob, Rollout
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import run as runs
@@ -64,18 +63,15 @@ def fail_at(rollout: int, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> 
     play, count = LocalExecutor.play, 0
 
     def failing(
-        self: LocalExecutor,
-        checkpoint: Path,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        repeated: Callable[[EpisodeJob, str], None],
-    ) -> Iterator[tuple[EpisodeJob, Episode]]:
+        self: LocalExecutor, rollouts: Sequence[Rollout], repeated: Callable[[Rollout, EpisodeJob, str], None]
+    ) -> Iterator[tuple[Rollout, EpisodeJob, Episode]]:
         nonlocal count
         count += 1
         if count != rollout:
-            yield from play(self, checkpoint, context, jobs, repeated)
+            yield from play(self, rollouts, repeated)
             return
-        yield from play(self, checkpoint, context, jobs[:-1], repeated)
+        *whole, last = rollouts
+        yield from play(self, [*whole, replace(last, jobs=last.jobs[:-1])], repeated)
         raise fault
 
     monkeypatch.setattr(LocalExecutor, "play", failing)
