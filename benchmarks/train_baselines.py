@@ -59,8 +59,8 @@ def trained(out: Path, policy: Path, words: list[str]) -> dict[str, Any] | None:
     if not file.exists():
         if (out / policy).exists():  # an export that was interrupted; training.json is written last
             shutil.rmtree(out / policy)
-        print("train", *words, flush=True)
-        done = subprocess.run([*PROGRAM, "train", *words, "-o", str(policy)], cwd=out, check=False)
+        print("train baseline", *words, flush=True)
+        done = subprocess.run([*PROGRAM, "train", "baseline", *words, "-o", str(policy)], cwd=out, check=False)
         if done.returncode:
             print(f"failed with {done.returncode}", flush=True)
             return None

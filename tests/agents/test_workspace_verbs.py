@@ -118,10 +118,23 @@ def test_two_submissions_on_the_same_cases(run: OpenRun) -> None:
         judge(run, "submit", cases)
     done = judge(run, "compare", "0", "1")
 
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["case", "1", "2", "mean"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["case", "1", "2", "1"]
     assert done.stdout.splitlines()[1].endswith(" 3 → 3")
-    assert re.findall(r"\+?\b\d+", done.stdout.splitlines()[-1]) == ["+2", "0", "1", "2", "0"]
+    assert re.findall(r"\+?\b\d+", done.stdout.splitlines()[-1]) == ["1", "0", "+2", "0", "2", "2", "0"]
     assert judge(run, "compare", "0", "9").returncode == 1
+    assert judge(run, "compare", "0", "0").returncode == 1
+
+
+def test_several_submissions_against_the_first(run: OpenRun) -> None:
+    """Each of the others is paired with the first over the cases that both played; a case that one lacks is a dash."""
+    for text, cases in (("1", "0-2"), ("3", "1-2"), ("0", "0,2")):
+        run.write_policy(text)
+        judge(run, "submit", cases)
+    done = judge(run, "compare", "0", "1", "2", "1")
+    rows = [line.split() for line in done.stdout.splitlines()]
+
+    assert [row[:4] for row in rows[1:4]] == [["0", "1", "-", "0"], ["1", "1", "3", "-"], ["2", "1", "3", "0"]]
+    assert [(row[0], row[5].rstrip(",")) for row in rows[4:]] == [("1", "+2"), ("2", "-1")]
 
 
 def test_an_episode_as_a_table(run: OpenRun) -> None:

@@ -23,6 +23,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.task_text import info, task_text
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
+from evopolicygym.runs.workspace import create_workspace
 from fakes import (
     PATIENCE_S,
     SECRET,
@@ -203,12 +204,20 @@ def test_failed_episodes_are_told_by_local_index(new_run: RunMaker) -> None:
         (FeedbackProfile.RETURNS, ["stderr.txt", "stdout.txt"]),
     ],
 )
-def test_a_profile_says_what_is_seen(new_run: RunMaker, profile: FeedbackProfile, expected: list[str]) -> None:
-    """Under the profile of returns no trajectory is told."""
+def test_a_profile_says_what_is_seen(
+    new_run: RunMaker, tmp_path: Path, profile: FeedbackProfile, expected: list[str]
+) -> None:
+    """Under the profile of returns there is no trajectory, and the workspace's rules describe the files that there are."""
     run = new_run(feedback=profile)
     submit(run, "0")
+    create_workspace(RunPaths(tmp_path / "rules"), feedback=profile)
+    rules = (tmp_path / "rules" / "workspace" / "AGENTS.md").read_text(encoding="utf-8")
 
     assert expected == sorted(path.name for path in (run.feedback(0) / "episodes" / "ep_000").iterdir())
+    assert [rules.count(f"## {title}\n") for title in ("Trajectories", "No trajectories")] == (
+        [0, 1] if profile is FeedbackProfile.RETURNS else [1, 0]
+    )
+    assert all(name in rules for name in expected)
 
 
 def test_feedback_is_read_only(new_run: RunMaker) -> None:

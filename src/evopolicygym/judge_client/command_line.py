@@ -32,6 +32,7 @@ Examples:
   ./judge list                    all submissions
   ./judge show 3                  the summary of submission 3
   ./judge compare 2 3             returns and lengths of two submissions on the cases that both played
+  ./judge compare 2 3 4 5         how each of 3, 4 and 5 differs from 2, with standard errors
   ./judge trace 12 --every 10     every tenth step of episode 12 as a table
   ./judge trace 12 --fields obs.0,action,next_obs.0
                                   some fields of its steps
@@ -151,8 +152,8 @@ VERBS: "dict[str, Verb]" = {
         str,
     ),
     "compare": (
-        "returns and lengths of two submissions on the cases that both played",
-        lambda seat, options: seat.compare(options.first, options.second),
+        "returns and lengths of two or more submissions, case by case",
+        lambda seat, options: seat.compare(options.numbers),
         str,
     ),
     "trace": (
@@ -205,8 +206,9 @@ def parser() -> argparse.ArgumentParser:
     add["restore"].add_argument("path", nargs="?", help="one file or directory of it, such as policy.py")
     add["diff"].add_argument("first", type=int, help="a submission")
     add["diff"].add_argument("second", type=int, nargs="?", help="another; by default system/ as it stands")
-    add["compare"].add_argument("first", type=int, help="a submission")
-    add["compare"].add_argument("second", type=int, help="another")
+    add["compare"].add_argument(
+        "numbers", type=int, nargs="+", metavar="N", help="submissions; others against the first"
+    )
     add["trace"].add_argument("episode", help="such as 12 or ep_012")
     add["trace"].add_argument("--every", type=int, default=1, metavar="K", help="every K-th step, and the last")
     add["trace"].add_argument("--fields", metavar="NAMES", help="such as t,obs.0,action,reward,next_obs.0,info.speed")

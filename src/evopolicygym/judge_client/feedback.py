@@ -6,6 +6,7 @@ import json
 import re
 import statistics
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 from .workspace_files import MOST_BYTES, NotThere, Workspace
@@ -69,27 +70,47 @@ def directory_of(workspace: Workspace, episode: str) -> str:
     return f"{FEEDBACK}/submit_{submission:03d}/episodes/ep_{number_of(episode):03d}"
 
 
-def compare(workspace: Workspace, first: int, second: int) -> str:
-    """Return a table of two submissions' returns and lengths on the cases that both played, and how returns differ."""
-    means = [_means(workspace, number, "returns") for number in (first, second)]
-    lengths = [_means(workspace, number, "episode_lengths") for number in (first, second)]
-    shared = sorted(means[0].keys() & means[1].keys())
-    if not shared:
-        raise NotThere(f"Submissions {first} and {second} have no case in common.")
-    rows = [(case, means[0][case], means[1][case], means[1][case] - means[0][case]) for case in shared]
-    differences = [difference for *_, difference in rows]
-    heads = (f"{'case':>6} {f'submission {first}':>15} {f'submission {second}':>15} {'difference':>12}", "lengths")
-    lines = ["   ".join(heads)]
-    lines += [
-        f"{case:>6} {a:>15.6g} {b:>15.6g} {difference:>+12.6g}   {lengths[0][case]:.6g} → {lengths[1][case]:.6g}"
-        for case, a, b, difference in rows
-    ]
-    mean = statistics.fmean(differences)
-    error = statistics.stdev(differences) / len(rows) ** 0.5 if len(rows) > 1 else None
+def compare(workspace: Workspace, numbers: Sequence[int]) -> str:
+    """Return a table of submissions' returns and lengths by case, and how the others' returns differ from the first's.
+
+    It has the cases that the first and at least one of the others played.
+    """
+    first, *others = dict.fromkeys(numbers)
+    if not others:
+        raise NotThere("Invalid submissions: expected two or more that differ, such as compare 2 3.")
+    returns, lengths = (
+        {number: _means(workspace, number, name) for number in (first, *others)}
+        for name in ("returns", "episode_lengths")
+    )
+    apart = {other: _differences(returns[first], returns[other]) for other in others}
+    if none_shared := [other for other in others if not apart[other]]:
+        raise NotThere(f"Submissions {first} and {none_shared[0]} have no case in common.")
+    heads = [f"{'case':>6}", *(f"{f'submission {number}':>15}" for number in returns)]
+    lines = ["   ".join((" ".join([*heads, *([f"{'difference':>12}"] if len(others) == 1 else [])]), "lengths"))]
+    for case in sorted(set().union(*apart.values())):
+        cells = [f"{case:>6}", *(f"{_cell_of(returns[number], case):>15}" for number in returns)]
+        cells += [f"{apart[others[0]][case]:>+12.6g}"] if len(others) == 1 else []
+        lines.append(f"{' '.join(cells)}   {' → '.join(_cell_of(lengths[number], case) for number in returns)}")
+    return "\n".join([*lines, *(_difference(first, other, [*apart[other].values()]) for other in others)])
+
+
+def _differences(first: dict[int, float], other: dict[int, float]) -> dict[int, float]:
+    """Return by how much a submission's returns exceed the first's, by case that both played."""
+    return {case: other[case] - first[case] for case in first.keys() & other.keys()}
+
+
+def _cell_of(values: dict[int, float], case: int) -> str:
+    return f"{values[case]:.6g}" if case in values else "-"
+
+
+def _difference(first: int, other: int, differences: list[float]) -> str:
+    """Return a line on how the returns of one submission differ from those of the first."""
+    cases = len(differences)
+    error = statistics.stdev(differences) / cases**0.5 if cases > 1 else None
     better, worse = sum(item > 0 for item in differences), sum(item < 0 for item in differences)
-    spread = "standard error unknown (one case)" if error is None else f"standard error {error:.3g}"
-    lines.append(f"mean difference {mean:+.6g}, {spread}; {second} is better on {better} cases, worse on {worse}")
-    return "\n".join(lines)
+    spread = "standard error unknown (one case)" if error is None else f"standard error {error:.3g} ({cases} cases)"
+    mean = f"{other} minus {first}: mean difference {statistics.fmean(differences):+.6g}, {spread}"
+    return f"{mean}; better on {better}, worse on {worse}"
 
 
 def steps_of(workspace: Workspace, episode: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import feedback, pictures, policy
@@ -78,10 +78,10 @@ class Seat(Client):
         """Return a file of a submission's feedback as text."""
         return feedback.read(self.workspace, number, file)
 
-    def compare(self, first: int, second: int) -> str:
-        """Return a table of two submissions' returns and lengths on the cases that both played."""
+    def compare(self, numbers: "Sequence[int]") -> str:
+        """Return a table of submissions' returns and lengths by case, and how the others differ from the first."""
         with _as_the_judge_wrote():
-            return feedback.compare(self.workspace, first, second)
+            return feedback.compare(self.workspace, numbers)
 
     def trace(self, episode: str, every: int = 1, fields: "str | None" = None) -> str:
         """Return an episode's steps as a table."""

@@ -119,7 +119,7 @@ def _how_many(failed: "int | None", episodes: int) -> str:
 
 def _duration(seconds: float) -> str:
     """Return a time in seconds, or in milliseconds if it is shorter than one."""
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.2g} ms"
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{float(f'{1000 * seconds:.2g}'):g} ms"
 
 
 def _number(value: object) -> str:

@@ -128,7 +128,7 @@ def play(
         stack.enter_context(_opening(runs))
         stack.callback(_remove_unopened, root)
         paths = RunPaths(root)
-        workspace.create_workspace(paths, config.task.films, config.task.policy_packages)
+        workspace.create_workspace(paths, config.task.films, config.task.policy_packages, config.task.feedback)
         if config.skill:
             workspace.add_skill(paths, config.skill, config.task.skill)
         if config.task.memory is Memory.NONE:

@@ -26,7 +26,7 @@ from evopolicygym.core.event import RunOpened
 from evopolicygym.core.run import Stage
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import FILMS_A_SUBMISSION, Setting
-from evopolicygym.core.task import BudgetRule, Limits
+from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits
 from evopolicygym.judge_client.seat import CLOSED_FILE
 from evopolicygym.judge_client.workspace_files import DIRECTORY, NEW_FILE, remove
 from evopolicygym.records.paths import RunPaths, submission_name
@@ -39,9 +39,8 @@ from evopolicygym.sandbox.program.view import PACKAGES
 TEMPLATE, CLIENT = files("evopolicygym.runs") / "workspace_template", files("evopolicygym.judge_client")
 """The files of a new workspace, and the client beside ``judge``, which imports it."""
 EXECUTABLE = ("judge",)
-RULES, BEFORE_BUDGET, BEFORE_FILMS = "AGENTS.md", "\n## The budget\n", "\n## What counts\n"
-"""The file that an agent reads first, and the lines before which it reads of packages and films, where it may have
-some."""
+RULES, BEFORE_BUDGET, AFTER_FEEDBACK = "AGENTS.md", "\n## The budget\n", "\n## What counts\n"
+"""The file that an agent reads first, and the lines before which it reads what this run has and others don't."""
 """The directory of the workspace's files that holds the starter policy, and nothing else."""
 FEEDBACK = "feedback"
 MOST_PATH = 1 << 12
@@ -50,10 +49,15 @@ SAMPLE = "sample-"
 """How names of the directories begin that hold the workspace and the home of a turn without memory."""
 
 
-def create_workspace(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) -> None:
+def create_workspace(
+    paths: RunPaths,
+    films: int = 0,
+    policy_packages: Collection[str] = (),
+    feedback: FeedbackProfile = FeedbackProfile.FULL,
+) -> None:
     """Make a run's directories and put the template's files into its workspace.
 
-    Its agent may have so many films, and its policies may import these besides what all may.
+    Its agent may have so many films and sees this of its episodes; its policies may import these besides what all may.
     """
     for directory in (paths.workspace, paths.notes, paths.feedback, paths.checkpoints, paths.staging, paths.logs):
         directory.mkdir(parents=True, exist_ok=True)
@@ -67,8 +71,10 @@ def create_workspace(paths: RunPaths, films: int = 0, policy_packages: Collectio
         (paths.workspace / PACKAGES).mkdir()
         python = ".".join(platform.python_version_tuple()[:2])
         _insert_section(paths, "packages.md", BEFORE_BUDGET, names=", ".join(policy_packages), python=python)
+    hidden = feedback is FeedbackProfile.RETURNS
+    _insert_section(paths, "no_trajectories.md" if hidden else "trajectories.md", AFTER_FEEDBACK)
     if films:
-        _insert_section(paths, "films.md", BEFORE_FILMS, films=films, a_submission=FILMS_A_SUBMISSION)
+        _insert_section(paths, "films.md", AFTER_FEEDBACK, films=films, a_submission=FILMS_A_SUBMISSION)
 
 
 def add_skill(paths: RunPaths, source: Path, identity: str) -> None:

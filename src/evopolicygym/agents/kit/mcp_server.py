@@ -126,9 +126,9 @@ class _Tools:
         """Return a file of a submission's feedback; the error for an unknown name has the names that exist."""
         return self._seat.feedback(submission, file)
 
-    def compare(self, first: int, second: int) -> str:
-        """Return returns and lengths of two submissions on the cases that both played, with the paired difference."""
-        return self._seat.compare(first, second)
+    def compare(self, submissions: list[int]) -> str:
+        """Return returns and lengths of submissions by case, and how each differs from the first, paired over cases."""
+        return self._seat.compare(submissions)
 
     def trace(self, episode: int, every: int = 1, fields: str = "t,obs,action,reward") -> str:
         """Return the steps of an episode as a table, every so many; fields may name parts, such as obs.0."""
