@@ -5,8 +5,8 @@
 
 The agents are `tuner`, `random_search`, and the harness `neutral` with a scripted model, a random search that remembers
 as far as it can: it perturbs the best weights of its notes by the returns in its feedback, and draws anew without them.
-It reads no text and no trajectory. So the effect of memory is known to be above 0, and those of text and feedback to be
-0 for all three agents.
+It reads no text, no trajectory and no output. So the effect of memory is known to be above 0, and those of text and
+feedback to be 0.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 KEY = "ABLATIONS_MODEL_KEY"
 ENVIRONMENTS = ["cartpole", "acrobot"]
 PROGRAMS = ("tuner", "random_search")
-SUITES = {"independent_samples": (), "feedback_ablation": PROGRAMS, "text_ablation": PROGRAMS}
-"""The agents of each besides `neutral`."""
+SUITES = {"independent_samples": (), "feedback_ablation": (), "text_ablation": PROGRAMS}
+"""The agents of each besides `neutral`; the two optimisers read what their policies print, so they can't do without."""
 STEP = """\
 python3 - <<'END'
 import json, os, pathlib, random, subprocess, urllib.request

@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from evopolicygym.core.finding import ReplayVerdict
+from evopolicygym.core.check_result import ReplayVerdict
 from evopolicygym.packs.installer import install
 from evopolicygym.runs.replay import ReplayedCase, ReplayOptions, replay
 from evopolicygym.specs import pack_catalog

@@ -10,7 +10,7 @@ import pytest
 from evopolicygym.agents.kit.model_requests import ModelRequests
 from evopolicygym.agents.kit.scripted_model.server import Json, Reply, ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Allowance
-from evopolicygym.core.finding import unwatched
+from evopolicygym.core.check_result import unwatched
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

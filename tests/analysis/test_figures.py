@@ -12,8 +12,8 @@ from matplotlib.text import Text
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.drawing.canvas import SMALL, band, figure_bytes
 from evopolicygym.analysis.drawing.figure import FIGURES, LONGEST, entry_style, short_names, shorten
-from evopolicygym.analysis.findings import Findings, find
 from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.analysis.report_data import ReportData, find
 from evopolicygym.analysis.results import Results, load_results
 from evopolicygym.core.errors import UnknownName
 from reported import ENTRIES, write_reported
@@ -40,12 +40,12 @@ LABELS = {
 each = pytest.mark.parametrize("name", FIGURES.names())
 
 
-def found_in(runs: Path) -> Findings:
+def found_in(runs: Path) -> ReportData:
     return find(load_results([runs]), [], None, DIAGNOSTICS.names())
 
 
 @pytest.fixture(scope="module")
-def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+def findings(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     """Return what is found in runs of three entries on three tasks."""
     runs = tmp_path_factory.mktemp("runs")
     write_reported(runs)
@@ -53,7 +53,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     """Return what is found in runs of entries whose names mean something to everybody but us."""
     runs = tmp_path_factory.mktemp("hostile")
     write_reported(runs, HOSTILE, ["acrobot", "$\\alpha_"], repeats=1)
@@ -71,7 +71,7 @@ def texts_of(svg: bytes) -> list[str]:
 
 
 @each
-def test_names_and_labels_are_texts(name: str, findings: Findings) -> None:
+def test_names_and_labels_are_texts(name: str, findings: ReportData) -> None:
     """An SVG holds names and labels as text that can be read in print, and asks nobody for anything."""
     figure = FIGURES.load(name).draw(findings)
     svg = figure_bytes(figure, "svg")
@@ -88,7 +88,7 @@ def test_names_and_labels_are_texts(name: str, findings: Findings) -> None:
 @each
 def test_a_figure_of_nothing_says_so(name: str) -> None:
     """Without runs a figure is words."""
-    found = texts_of(figure_bytes(FIGURES.load(name).draw(Findings()), "svg"))
+    found = texts_of(figure_bytes(FIGURES.load(name).draw(ReportData()), "svg"))
 
     assert any(text.startswith("No ") for text in found)
 
@@ -96,7 +96,7 @@ def test_a_figure_of_nothing_says_so(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name if name == "edits" else pytest.param(name, marks=pytest.mark.nightly) for name in FIGURES.names()]
 )
-def test_bytes_are_the_same(name: str, findings: Findings) -> None:
+def test_bytes_are_the_same(name: str, findings: ReportData) -> None:
     """The same findings give the same files, whatever a user has set for matplotlib, which stays as it was."""
     before = dict(mpl.rcParams)
     first = [figure_bytes(FIGURES.load(name).draw(findings), form) for form in ("svg", "png", "pdf")]
@@ -110,7 +110,7 @@ def test_bytes_are_the_same(name: str, findings: Findings) -> None:
 
 
 @each
-def test_no_name_breaks_a_figure(name: str, hostile: Findings) -> None:
+def test_no_name_breaks_a_figure(name: str, hostile: ReportData) -> None:
     """Names are shown as they are: no formula, no line break, no escape sequence, and short."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -130,7 +130,7 @@ def test_the_papers_table_alone(name: str) -> None:
     assert any("GPT-5.5 (Codex)" in text or text.startswith("No ") for text in found)
 
 
-def test_aggregates_and_profiles_are_drawn_where_they_are(findings: Findings) -> None:
+def test_aggregates_and_profiles_are_drawn_where_they_are(findings: ReportData) -> None:
     """Marks, intervals, curves and bands have the numbers of the aggregates; uniform random isn't drawn."""
     rows = [row for row in findings.aggregates.entries if row.entry.kind != "anchor"]
     panels, [panel] = (FIGURES.load(name).draw(findings).axes for name in ("aggregates", "profiles"))
@@ -151,7 +151,7 @@ def test_aggregates_and_profiles_are_drawn_where_they_are(findings: Findings) ->
     ]
 
 
-def test_scores_that_are_no_numbers(findings: Findings) -> None:
+def test_scores_that_are_no_numbers(findings: ReportData) -> None:
     """Returns that are no number, or not finite, are left out of figures and break none."""
     runs = [
         replace(run.result, held_out_returns=(float(odd),) * 8)
@@ -194,7 +194,7 @@ def test_a_band_of_repeats() -> None:
     assert band([[(0, None)], [(0, 1.0)]], 8) is None
 
 
-def test_formats(findings: Findings) -> None:
+def test_formats(findings: ReportData) -> None:
     """A format that isn't there is named with those that are."""
     with pytest.raises(UnknownName, match="pdf, png, svg"):
         figure_bytes(FIGURES.load("cost").draw(findings), "gif")

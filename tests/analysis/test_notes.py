@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.analysis.findings import find
 from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.analysis.report_data import find
 from evopolicygym.analysis.results import load_results
 from evopolicygym.report.tables import OF_BOARD
 from evopolicygym.viewer.documents.compare import compare_bundle

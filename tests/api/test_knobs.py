@@ -271,12 +271,20 @@ def test_the_command_line_sets_all_of_them(shell: Shell, tmp_path: Path) -> None
     assert {case for one in state.submissions for case in one.charged.env_instances} <= set(range(5))
 
 
-def test_feedback_of_returns_holds_no_trajectory(played_run: PlayedRun, tmp_path: Path) -> None:
-    """Of the profiles, `returns` leaves no trajectory to the agent, as `full` does, and both leave the returns."""
+def test_feedback_of_returns_holds_no_file_of_an_episode(played_run: PlayedRun, tmp_path: Path) -> None:
+    """Of the profiles, `full` leaves each episode's files to the agent, `returns` the summary alone."""
     run = evopolicygym.run("cartpole", "random", feedback="returns", runs=tmp_path, **{**SMALL, "budget": 2})
 
     assert "trajectory.jsonl" in feedback_files(played_run.paths.root)
-    assert feedback_files(run.path) == {"summary.json", "stdout.txt", "stderr.txt"}
+    assert feedback_files(run.path) == {"summary.json"}
+
+
+@pytest.mark.parametrize("agent", ["tuner", "random_search"])
+def test_an_optimiser_that_reads_output_refuses_returns(agent: str, tmp_path: Path) -> None:
+    """What it can't play without is named before anything is written."""
+    with pytest.raises(UsageError, match="feedback"):
+        evopolicygym.run("cartpole", agent, feedback="returns", runs=tmp_path, **SMALL)
+    assert not list(tmp_path.rglob("run.json"))
 
 
 def test_a_run_may_be_finished_early(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from evopolicygym.checks import inspection
 from evopolicygym.checks.agent import check
 from evopolicygym.checks.inspection import descendants, files_containing
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.finding import Finding
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.model_proxy.formats import ApiFormat
 from lifeline import PATIENCE_S
 from places import SUPPORT
@@ -60,7 +60,7 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SUPPORT))
 
 
-def failed(findings: list[Finding]) -> dict[str, str]:
+def failed(findings: list[CheckResult]) -> dict[str, str]:
     """Return what failed."""
     return {finding.name: finding.detail for finding in findings if not finding.ok}
 
@@ -71,7 +71,7 @@ def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspection, "GONE_S", PATIENCE_S)
 
 
-def checked(agent: AgentConfig, patience_s: float = PATIENCE_S, isolation: str = "auto") -> list[Finding]:
+def checked(agent: AgentConfig, patience_s: float = PATIENCE_S, isolation: str = "auto") -> list[CheckResult]:
     """Check an agent; nothing of it may be left by the check itself."""
     before = descendants(os.getpid())
     findings = list(check(agent.name, agent.model, agent.options, agent.command, patience_s, isolation))

@@ -43,7 +43,7 @@ class Leaky(none.Backend):
     """A backend that promises what bubblewrap does and holds nothing."""
 
     guarantees = bubblewrap.Backend.guarantees
-    walls: frozenset[SandboxFeature] = frozenset()
+    required_features: frozenset[SandboxFeature] = frozenset()
 
 
 @pytest.fixture(autouse=True)

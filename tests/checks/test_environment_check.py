@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from evopolicygym.checks.environment import check, examine
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.task import EnvironmentSpec, Success, SuccessRule, TaskKind
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.trace import repetitions, trace
@@ -120,12 +120,12 @@ def test_a_module_of_ones_own_that_is_not_found_is_told_everywhere(
         Environment(odd(imports=("walks",)))
 
 
-def look_at(part: str, spec: EnvironmentSpec) -> Finding:
+def look_at(part: str, spec: EnvironmentSpec) -> CheckResult:
     """Return what one part of the check finds; what comes after it is not looked at."""
     return next(finding for finding in examine(spec) if finding.name == part)
 
 
-def bad(findings: Iterable[Finding]) -> dict[str, str]:
+def bad(findings: Iterable[CheckResult]) -> dict[str, str]:
     return {finding.name: finding.detail for finding in findings if not finding.ok}
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import evopolicygym
 from evopolicygym.checks import diagnostic, exporter, figure, played_run, tracker
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.finding import Finding
 from places import ROOT
 from shell import Shell
 
@@ -41,7 +41,7 @@ def short(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(module, "played_run", copied)
 
 
-def failed(findings: tuple[Finding, ...]) -> list[str]:
+def failed(findings: tuple[CheckResult, ...]) -> list[str]:
     """Return the names of the findings that fail."""
     return [finding.name for finding in findings if not finding.ok]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import evopolicygym
-from evopolicygym.core.finding import Item
+from evopolicygym.core.check_result import Item
 from records_of_runs import changed, real_document, write
 from shell import Shell
 

@@ -13,9 +13,9 @@ import pytest
 
 from evopolicygym.analysis.ranking.comparability import comparability_notes, comparable
 from evopolicygym.analysis.results import load_results
+from evopolicygym.core.check_result import ReplayVerdict
 from evopolicygym.core.errors import EnvironmentFault, RecordError, UsageError
 from evopolicygym.core.event import Event, RunOpened, SubmissionPublished
-from evopolicygym.core.finding import ReplayVerdict
 from evopolicygym.core.rollout import other_code
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import EnvironmentSpec, Limits

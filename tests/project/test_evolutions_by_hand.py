@@ -7,7 +7,7 @@ from matplotlib.text import Text
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.drawing.figure import FIGURES
-from evopolicygym.analysis.findings import find
+from evopolicygym.analysis.report_data import find
 from evopolicygym.analysis.results import load_results
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.verify import findings

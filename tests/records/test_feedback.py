@@ -196,28 +196,42 @@ def test_failed_episodes_are_told_by_local_index(new_run: RunMaker) -> None:
     assert sorted(path.parent.name for path in run.feedback(1).rglob("error.txt")) == ["ep_001", "ep_002", "ep_004"]
 
 
+EPISODE_FILES = ["stderr.txt", "stdout.txt", "trajectory.jsonl"]
+
+
 @pytest.mark.parametrize(
     ("profile", "expected"),
     [
-        (FeedbackProfile.FULL, ["stderr.txt", "stdout.txt", "trajectory.jsonl"]),
-        (FeedbackProfile.TRACES, ["stderr.txt", "stdout.txt", "trajectory.jsonl"]),
-        (FeedbackProfile.RETURNS, ["stderr.txt", "stdout.txt"]),
+        (FeedbackProfile.FULL, EPISODE_FILES),
+        (FeedbackProfile.TRACES, EPISODE_FILES),
+        (FeedbackProfile.RETURNS, []),
     ],
 )
 def test_a_profile_says_what_is_seen(
     new_run: RunMaker, tmp_path: Path, profile: FeedbackProfile, expected: list[str]
 ) -> None:
-    """Under the profile of returns there is no trajectory, and the workspace's rules describe the files that there are."""
+    """Under the profile of returns there is no file of an episode, and the rules describe the files that there are."""
     run = new_run(feedback=profile)
     submit(run, "0")
     create_workspace(RunPaths(tmp_path / "rules"), feedback=profile)
     rules = (tmp_path / "rules" / "workspace" / "AGENTS.md").read_text(encoding="utf-8")
 
-    assert expected == sorted(path.name for path in (run.feedback(0) / "episodes" / "ep_000").iterdir())
-    assert [rules.count(f"## {title}\n") for title in ("Trajectories", "No trajectories")] == (
-        [0, 1] if profile is FeedbackProfile.RETURNS else [1, 0]
-    )
+    assert expected == sorted(path.name for path in run.feedback(0).glob("episodes/ep_000/*"))
+    assert [title for title in ("Episodes", "Returns only") if f"## {title}\n" in rules] == [
+        "Episodes" if expected else "Returns only"
+    ]
     assert all(name in rules for name in expected)
+
+
+def test_returns_hold_nothing_that_a_policy_wrote(new_run: RunMaker) -> None:
+    """Neither the text of a failure nor a traceback is shown with returns; its kind and step are."""
+    run = new_run(feedback=FeedbackProfile.RETURNS)
+    run.executor.failures = {0: Failure(FailureReason.ERROR, "obs 0.25", 7, "Traceback: obs 0.25")}
+    found = submit(run, "0-1")
+
+    assert found["ended"][0] == "failed: error at step 7"
+    assert [path.name for path in run.feedback(0).rglob("*") if path.is_file()] == ["summary.json"]
+    assert "0.25" not in (run.feedback(0) / "summary.json").read_text(encoding="utf-8")
 
 
 def test_feedback_is_read_only(new_run: RunMaker) -> None:

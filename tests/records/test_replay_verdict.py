@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
-from evopolicygym.core.finding import ReplayVerdict
+from evopolicygym.core.check_result import ReplayVerdict
 from evopolicygym.core.rollout import Episode, Failure, FailureReason
 from evopolicygym.runs.replay import ReplayedCase, compare_replay
 from evopolicygym.specs import catalog

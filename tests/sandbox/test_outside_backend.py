@@ -15,7 +15,7 @@ from evopolicygym.sandbox.base import Guarantee
 
 class Backend:
     guarantees = frozenset({Guarantee.MEMORY_LIMITED})
-    walls = frozenset()
+    required_features = frozenset()
 
     def findings(self):
         return {"vault": "locked"}

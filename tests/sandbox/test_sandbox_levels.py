@@ -28,7 +28,7 @@ class Broken:
     """A backend whose zygotes end at once."""
 
     guarantees: frozenset[Guarantee] = frozenset()
-    walls: frozenset[SandboxFeature] = frozenset()
+    required_features: frozenset[SandboxFeature] = frozenset()
 
     def findings(self) -> Mapping[str, str]:
         return {}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Diagnostic
 from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.report_data import ReportData
 from evopolicygym.analysis.tables.table import Cell, table_of
 from evopolicygym.export.exporters import WrittenFile
 from evopolicygym.export.formats import csv
@@ -66,16 +66,16 @@ class Keeps(csv.Exporter):
             writer.close()
 
 
-def _draw_first(findings: Findings) -> Figure:
+def _draw_first(data: ReportData) -> Figure:
     figure = Figure()
-    figure.suptitle(findings.runs[0].result.task)
+    figure.suptitle(data.runs[0].result.task)
     return figure
 
 
 _drawn = count()
 
 
-def _draw_otherwise(_findings: Findings) -> Figure:
+def _draw_otherwise(_findings: ReportData) -> Figure:
     figure = Figure()
     figure.suptitle(str(next(_drawn)))
     return figure

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evopolicygym.core.check_result import ProgressTracker, no_progress
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.text import printable
 from evopolicygym.records.bundle import UnpackedBundle
 from evopolicygym.records.checked import CheckedRun, RecordState, open_runs, unusable

@@ -14,7 +14,7 @@ from evopolicygym.checks.agent_trial import BUDGET, ENVIRONMENT, KEY_VARIABLE, A
 from evopolicygym.checks.inspection import files_containing
 from evopolicygym.checks.model import check_model
 from evopolicygym.core.agent import AgentConfig, AgentEnd
-from evopolicygym.core.finding import Finding
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.rollout import Isolation
 from evopolicygym.core.task import BudgetRule
@@ -42,7 +42,7 @@ def check(
     patience_s: float = PATIENCE_S,
     isolation: str = AUTO,
     budget: int = DEFAULT_BUDGET,
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Check the agent with a name; yield its findings. It ends early if the agent can't be created or started.
 
     The model ``scripted`` is the scripted one, unless the options name a server. ``command`` is the program of the
@@ -58,13 +58,13 @@ def check(
         yield from _findings(trial)
 
 
-def _findings(trial: AgentTrial) -> Iterator[Finding]:
+def _findings(trial: AgentTrial) -> Iterator[CheckResult]:
     if not trial.first.made:
-        yield Finding("made", ok=False, detail=trial.first.error)
+        yield CheckResult("made", ok=False, detail=trial.first.error)
         return
     yield _made(trial)
     if not trial.has_begun:
-        yield Finding("starts", ok=False, detail=trial.first.error)
+        yield CheckResult("starts", ok=False, detail=trial.first.error)
         return
     yield _starts(trial)
     if usage := trial.usage:
@@ -76,12 +76,12 @@ def _findings(trial: AgentTrial) -> Iterator[Finding]:
         yield _reads(trial)
     yield _resumes(trial)
     yield _scored(trial)
-    yield Finding("leaves no process", ok=not trial.leftovers, detail="; ".join(trial.leftovers) or "none is left")
+    yield CheckResult("leaves no process", ok=not trial.leftovers, detail="; ".join(trial.leftovers) or "none is left")
     yield _hidden(trial)
     yield _keys(trial)
 
 
-def _made(trial: AgentTrial) -> Finding:
+def _made(trial: AgentTrial) -> CheckResult:
     agent = trial.config.agent
     known = next((listing.about.program for listing in agent_listings() if listing.name == agent.name), "")
     program = str(agent.options.get("program") or known)
@@ -90,30 +90,30 @@ def _made(trial: AgentTrial) -> Finding:
     tool = ", ".join(filter(None, (version or "version unknown", path))) if path else version
     parts = (agent.name, f"({tool})" if tool else "", f"with the model {agent.model}" if agent.model else "")
     more = {"version": version, "program": path, "model": agent.model}
-    return Finding("made", ok=True, detail=" ".join(filter(None, parts)), more=more)
+    return CheckResult("made", ok=True, detail=" ".join(filter(None, parts)), more=more)
 
 
-def _starts(trial: AgentTrial) -> Finding:
+def _starts(trial: AgentTrial) -> CheckResult:
     state = trial.state
     if not state.submissions and trial.first.error:
-        return Finding("starts", ok=False, detail=trial.first.error)
+        return CheckResult("starts", ok=False, detail=trial.first.error)
     detail = f"{ENVIRONMENT}, {BUDGET} episodes, at level {state.opened.isolation}"
-    return Finding("starts", ok=True, detail=detail, more={"isolation": state.opened.isolation})
+    return CheckResult("starts", ok=True, detail=detail, more={"isolation": state.opened.isolation})
 
 
-def _asks(trial: AgentTrial, usage: Mapping[str, int]) -> Finding:
+def _asks(trial: AgentTrial, usage: Mapping[str, int]) -> CheckResult:
     asked, failed, refused = usage["generations"], usage["failed"], usage["refused"]
     more = {"requests": usage["requests"], "generations": asked, "failed": failed, "refused": refused}
     if not asked:
-        return Finding("asks its model", ok=False, detail=f"no request for an answer; {_ending(trial)}", more=more)
+        return CheckResult("asks its model", ok=False, detail=f"no request for an answer; {_ending(trial)}", more=more)
     paths = sorted({request.target.partition("?")[0] for request in trial.model.generations})
     where = f" at {', '.join(paths)}" if paths else ""
     troubles = "".join(f", {count} {what}" for count, what in ((failed, "failed"), (refused, "refused")) if count)
     detail = f"{counted(asked, 'request')} for an answer through the model proxy{where}{troubles}"
-    return Finding("asks its model", ok=True, detail=detail, more=more)
+    return CheckResult("asks its model", ok=True, detail=detail, more=more)
 
 
-def _counts(trial: AgentTrial, usage: Mapping[str, int]) -> Finding:
+def _counts(trial: AgentTrial, usage: Mapping[str, int]) -> CheckResult:
     """Compare the counted tokens with what the scripted model reported; of a real one, there must be some."""
     unknown, counts = usage["unknown"], (usage["input"], usage["output"])
     detail = f"{counts[0]:,} tokens in, {counts[1]:,} out"
@@ -125,98 +125,100 @@ def _counts(trial: AgentTrial, usage: Mapping[str, int]) -> Finding:
             (answers - unknown) * each <= count <= answers * each for count, each in zip(counts, REPORTED, strict=True)
         )
         detail += "" if ok else f"; {answers} answers reported {answers * INPUT:,} in, {answers * OUTPUT:,} out"
-    return Finding("tokens are counted", ok=ok, detail=detail, more={"input": counts[0], "output": counts[1]})
+    return CheckResult("tokens are counted", ok=ok, detail=detail, more={"input": counts[0], "output": counts[1]})
 
 
-def _edits(trial: AgentTrial) -> Finding:
+def _edits(trial: AgentTrial) -> CheckResult:
     checkpoints = {submission.charged.checkpoint for submission in trial.state.submissions}
     if changed := checkpoints - {starter_checkpoint()}:
-        return Finding("edits the policy", ok=True, detail=f"{len(changed)} that differ from the starter")
-    return Finding("edits the policy", ok=not trial.is_scripted, detail="it submitted nothing but the starter policy")
+        return CheckResult("edits the policy", ok=True, detail=f"{len(changed)} that differ from the starter")
+    return CheckResult(
+        "edits the policy", ok=not trial.is_scripted, detail="it submitted nothing but the starter policy"
+    )
 
 
-def _submits(trial: AgentTrial) -> Finding:
+def _submits(trial: AgentTrial) -> CheckResult:
     state, ends = trial.state, trial.ends
     count = counted(len(state.submissions), "submission")
     more = {"submissions": len(state.submissions), "episodes": state.spent}
     if trial.last.error:
-        return Finding("submits", ok=False, detail=f"{count}; {trial.last.error}", more=more)
+        return CheckResult("submits", ok=False, detail=f"{count}; {trial.last.error}", more=more)
     if not state.submissions:
-        return Finding("submits", ok=False, detail=f"it submitted nothing ({_ending(trial)})", more=more)
+        return CheckResult("submits", ok=False, detail=f"it submitted nothing ({_ending(trial)})", more=more)
     if state.remaining and ends and ends[-1].end in {AgentEnd.CRASHED, AgentEnd.HUNG}:
         detail = f"{state.remaining} episodes were left when it ended ({_ending(trial)})"
-        return Finding("submits", ok=False, detail=detail, more=more)
+        return CheckResult("submits", ok=False, detail=detail, more=more)
     budget = f"{state.remaining} episodes left ({_ending(trial)})" if state.remaining else "its budget is spent"
-    return Finding("submits", ok=True, detail=f"{count}, {budget}", more=more)
+    return CheckResult("submits", ok=True, detail=f"{count}, {budget}", more=more)
 
 
-def _reads(trial: AgentTrial) -> Finding:
+def _reads(trial: AgentTrial) -> CheckResult:
     """Tell whether what the agent read in ``feedback/`` reached the scripted model."""
     digest = trial.feedback_digest
     if digest and any(digest in json.dumps(request.body) for request in trial.model.asked):
-        return Finding("reads feedback", ok=True, detail="the summary of its first submission reached its model")
+        return CheckResult("reads feedback", ok=True, detail="the summary of its first submission reached its model")
     why = "its model was not sent it" if digest else "there was none"
-    return Finding("reads feedback", ok=False, detail=f"no summary of its first submission: {why}")
+    return CheckResult("reads feedback", ok=False, detail=f"no summary of its first submission: {why}")
 
 
-def _resumes(trial: AgentTrial) -> Finding:
+def _resumes(trial: AgentTrial) -> CheckResult:
     if trial.second is None:
         spent = trial.first.finished and trial.state.submissions and not trial.state.remaining
         detail = "it spent its budget in one submission" if spent else "there was nothing to resume"
-        return Finding("resumes", ok=bool(spent), detail=detail)
+        return CheckResult("resumes", ok=bool(spent), detail=detail)
     if not trial.second.finished:
-        return Finding("resumes", ok=False, detail=trial.second.error or "it was not finished")
+        return CheckResult("resumes", ok=False, detail=trial.second.error or "it was not finished")
     new = trial.script.places[trial.first_requests :]
     if not trial.has_conversation:
-        return Finding("resumes", ok=True, detail="stopped after a submission, and resumed from there")
+        return CheckResult("resumes", ok=True, detail="stopped after a submission, and resumed from there")
     if new and not new[0]:
-        return Finding("resumes", ok=False, detail="it named a conversation, and began another when it was resumed")
+        return CheckResult("resumes", ok=False, detail="it named a conversation, and began another when it was resumed")
     how = "in the same conversation" if new else "with the name of its conversation; no request to its model was seen"
-    return Finding("resumes", ok=True, detail=f"stopped after a submission, and resumed {how}")
+    return CheckResult("resumes", ok=True, detail=f"stopped after a submission, and resumed {how}")
 
 
-def _scored(trial: AgentTrial) -> Finding:
+def _scored(trial: AgentTrial) -> CheckResult:
     held_out = trial.state.held_out()
     if held_out is None:
-        return Finding("run is scored", ok=False, detail=trial.last.error or "nothing playable was submitted")
+        return CheckResult("run is scored", ok=False, detail=trial.last.error or "nothing playable was submitted")
     detail = f"held-out score {number(held_out.mean)} over {counted(held_out.count, 'case')}"
-    return Finding("run is scored", ok=True, detail=detail, more={"score": held_out.mean})
+    return CheckResult("run is scored", ok=True, detail=detail, more={"score": held_out.mean})
 
 
-def _hidden(trial: AgentTrial) -> Finding:
+def _hidden(trial: AgentTrial) -> CheckResult:
     words = {"secret": trial.secret}
     directories = (trial.paths.workspace, trial.paths.logs, trial.paths.root / "home")
     leaks = [path for directory in directories for path, _ in files_containing(directory, words)]
     if leaks:
-        return Finding("hidden files", ok=False, detail=f"it read a hidden file: {_list_files(leaks, trial)}")
+        return CheckResult("hidden files", ok=False, detail=f"it read a hidden file: {_list_files(leaks, trial)}")
     if any(trial.secret in json.dumps(request.body) for request in trial.model.asked):
-        return Finding("hidden files", ok=False, detail="it sent its model the content of a hidden file")
+        return CheckResult("hidden files", ok=False, detail="it sent its model the content of a hidden file")
     findings = {name: text for end in trial.ends for name, text in end.findings.items()}
     isolation = trial.state.opened.isolation
     encloses = Guarantee.PROGRAM_ENCLOSED in guarantees(isolation)
     if not findings and encloses:
-        return Finding(
+        return CheckResult(
             "hidden files", ok=True, detail="nothing of them in its files; it has no sandbox: it runs in our process"
         )
     if not encloses:
         level = Isolation.parse(isolation).backend
-        return Finding("hidden files", ok=True, detail=f"nothing of them in its files; level {level} hides none")
+        return CheckResult("hidden files", ok=True, detail=f"nothing of them in its files; level {level} hides none")
     searched = "; shown where to look, it found nothing" if trial.script.places else ""
     message = findings.get("hidden", "nothing of them in its files")
-    return Finding("hidden files", ok=True, detail=f"{message}{searched}")
+    return CheckResult("hidden files", ok=True, detail=f"{message}{searched}")
 
 
-def _keys(trial: AgentTrial) -> Finding:
+def _keys(trial: AgentTrial) -> CheckResult:
     variables = os.environ.items()
     keys = {name: value for name, value in variables if name.endswith(KEY_SUFFIXES) and len(value) >= MIN_KEY_LENGTH}
     keys |= {str(trial.config.agent.options.get("model_key") or KEY_VARIABLE): trial.key}
     keys = {name: os.environ.get(name, value) for name, value in keys.items()}
     leaks = [path for path, _ in files_containing(trial.paths.root, keys)]
     if any(key in json.dumps(request.body) for request in trial.model.asked for key in keys.values()):
-        return Finding("no key", ok=False, detail="it sent its model a key")
+        return CheckResult("no key", ok=False, detail="it sent its model a key")
     names = ", ".join(sorted(keys))
     detail = f"in the record: {_list_files(leaks, trial)}" if leaks else f"none of {names} in the record"
-    return Finding("no key", ok=not leaks, detail=detail)
+    return CheckResult("no key", ok=not leaks, detail=detail)
 
 
 def _list_files(paths: list[Path], trial: AgentTrial) -> str:

@@ -7,15 +7,15 @@ from typing import Any
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Diagnostic
 from evopolicygym.analysis.tables.table import Table, format_tables
 from evopolicygym.checks.played_run import Broken, attempt, played_run
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.event import SubmissionCharged
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.run import fold
 from evopolicygym.core.text import counted
 from evopolicygym.records.reader import RunRecord, read_run
 
 
-def check(name: str) -> Iterator[Finding]:
+def check(name: str) -> Iterator[CheckResult]:
     """Check the diagnostic with a name; yield its findings. It ends early if the diagnostic can't be loaded."""
     if ":" not in name and name not in DIAGNOSTICS.names():
         raise UnknownName(DIAGNOSTICS.kind, name, DIAGNOSTICS.names())

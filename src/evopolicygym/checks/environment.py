@@ -25,8 +25,8 @@ from tempfile import TemporaryFile
 from gymnasium.utils.env_checker import check_env
 
 from evopolicygym.checks.random_episodes import QUICK, SEED, WHOLE, RandomEpisodes, play_random
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import EnvironmentFault, UsageError
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.spaces import Box, Discrete, Space
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.environments.draft import MOST_MEANINGS, TO_WRITE
@@ -49,7 +49,7 @@ _REPETITION_S = 1.0
 
 def check(
     name: str | EnvironmentSpec, patience_s: float = PATIENCE_S, *, quick: bool = False, texts: bool = True
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Check an environment, given as for a run or as a spec; yield its findings.
 
     A finding that takes longer than ``patience_s`` fails and ends the check. ``quick`` plays one random episode only.
@@ -60,7 +60,7 @@ def check(
             name, text = resolve_environment(name, TaskText.FULL)
             texts = texts and text is TaskText.FULL
     except (UsageError, EnvironmentFault) as error:
-        yield Finding("loads", ok=False, detail=str(error))
+        yield CheckResult("loads", ok=False, detail=str(error))
         return
     spec, options = name, {"patience": patience_s, "quick": quick, "texts": texts}
     request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path, **options}
@@ -75,7 +75,7 @@ def check(
         os.close(write_end)
         try:
             for line in findings:
-                yield Finding(**json.loads(line))
+                yield CheckResult(**json.loads(line))
             with suppress(subprocess.TimeoutExpired):
                 process.wait(patience_s)
         finally:
@@ -87,19 +87,19 @@ def check(
             yield _unanswered(spec, process.returncode, output.read().decode("utf-8", "replace"), patience_s)
 
 
-def _unanswered(spec: EnvironmentSpec, code: int, output: str, patience_s: float) -> Finding:
+def _unanswered(spec: EnvironmentSpec, code: int, output: str, patience_s: float) -> CheckResult:
     """Return the finding for a simulator that ended its process or hung."""
     _, hung, stack = output.rpartition("Timeout (")
     if not hung:
-        return Finding(
+        return CheckResult(
             "answers", ok=False, detail=f"{spec.id} ended its process, exit code {code}: {output.strip()[-300:]}"
         )
     frames = [line.strip() for line in stack.splitlines() if line.strip().startswith("File ")][:FRAMES]
     where = "; ".join(frames) or "an unknown place"
-    return Finding("answers", ok=False, detail=f"{spec.id} gave no answer for {patience_s:g} s; it hung in {where}")
+    return CheckResult("answers", ok=False, detail=f"{spec.id} gave no answer for {patience_s:g} s; it hung in {where}")
 
 
-def examine(name: str | Path | EnvironmentSpec, *, quick: bool = False, texts: bool = True) -> Iterator[Finding]:
+def examine(name: str | Path | EnvironmentSpec, *, quick: bool = False, texts: bool = True) -> Iterator[CheckResult]:
     """Check an environment in this process, given as for ``check``; yield its findings.
 
     It ends early where the environment can't be loaded or played. ``quick`` plays one random episode only, whose
@@ -108,13 +108,13 @@ def examine(name: str | Path | EnvironmentSpec, *, quick: bool = False, texts: b
     try:
         spec = name if isinstance(name, EnvironmentSpec) else catalog.load(name)
     except UsageError as error:
-        yield Finding("loads", ok=False, detail=str(error))
+        yield CheckResult("loads", ok=False, detail=str(error))
         return
-    yield Finding("loads", ok=True, detail=f"{spec.name} is {spec.id}, at most {spec.max_steps} steps")
+    yield CheckResult("loads", ok=True, detail=f"{spec.name} is {spec.id}, at most {spec.max_steps} steps")
     try:
         played = play_random(spec, QUICK if quick else WHOLE)
     except Exception as error:  # noqa: BLE001 - whatever a simulator raises is the finding
-        yield Finding("plays", ok=False, detail=_error_text(error))
+        yield CheckResult("plays", ok=False, detail=_error_text(error))
         return
     yield _plays(played)
     for title, check in (_QUICK if quick else _PARTS).items():
@@ -124,18 +124,18 @@ def examine(name: str | Path | EnvironmentSpec, *, quick: bool = False, texts: b
         yield _coverage(spec, played)
 
 
-def _plays(played: RandomEpisodes) -> Finding:
+def _plays(played: RandomEpisodes) -> CheckResult:
     if played.odd_reward:
-        return Finding("plays", ok=False, detail=f"a reward was {played.odd_reward}; rewards must be finite")
+        return CheckResult("plays", ok=False, detail=f"a reward was {played.odd_reward}; rewards must be finite")
     microseconds = 1e6 * played.seconds / played.steps
-    return Finding("plays", ok=True, detail=f"{played.steps} random actions, {microseconds:.0f} µs each")
+    return CheckResult("plays", ok=True, detail=f"{played.steps} random actions, {microseconds:.0f} µs each")
 
 
-def _coverage(spec: EnvironmentSpec, played: RandomEpisodes) -> Finding:
+def _coverage(spec: EnvironmentSpec, played: RandomEpisodes) -> CheckResult:
     """Return the last finding: how much of an episode was looked at."""
     longest = played.longest.steps
     rest = "" if longest >= spec.max_steps else "; what comes later was not looked at"
-    return Finding(
+    return CheckResult(
         "coverage",
         ok=True,
         detail=f"{longest} of {spec.max_steps} steps in the longest of {len(played.episodes)} episodes{rest}",
@@ -304,12 +304,12 @@ _QUICK: dict[str, _Check] = {
 """Checks of a user's environment before a run."""
 
 
-def _finding(name: str, check: _Check, spec: EnvironmentSpec, played: RandomEpisodes) -> Finding:
+def _finding(name: str, check: _Check, spec: EnvironmentSpec, played: RandomEpisodes) -> CheckResult:
     try:
         ok, detail = check(spec, played)
     except Exception as error:  # noqa: BLE001 - as above
-        return Finding(name, ok=False, detail=_error_text(error))
-    return Finding(name, ok=ok, detail=detail)
+        return CheckResult(name, ok=False, detail=_error_text(error))
+    return CheckResult(name, ok=ok, detail=detail)
 
 
 def _error_text(error: Exception) -> str:

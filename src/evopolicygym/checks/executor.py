@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evopolicygym.checks import crash_isolation
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInfo, Recording, Rollout
 from evopolicygym.core.submission import LoadError
@@ -66,7 +66,7 @@ class PlayedCheckpoint:
     """Reasons of retries."""
 
 
-def compare(name: str, address: str, spec: EnvironmentSpec, policies: dict[str, str]) -> Iterator[Finding]:
+def compare(name: str, address: str, spec: EnvironmentSpec, policies: dict[str, str]) -> Iterator[CheckResult]:
     """Play policies on an executor and on this machine; yield a finding for each."""
     here, there = _outcomes(LOCAL, "", spec, policies), _outcomes(name, address, spec, policies)
     our_info, info = next(here), next(there)
@@ -74,12 +74,12 @@ def compare(name: str, address: str, spec: EnvironmentSpec, policies: dict[str, 
         raise TypeError("the first outcome must be an ExecutorInfo")
     differences = incompatibilities(our_info, info)
     level = f"{info.workers} workers at level {info.isolation}"
-    yield Finding(f"{spec.name}: info", ok=not differences, detail="; ".join(differences) or level)
+    yield CheckResult(f"{spec.name}: info", ok=not differences, detail="; ".join(differences) or level)
     for policy, expected, actual in zip(policies, here, there, strict=True):
         if isinstance(expected, PlayedCheckpoint) and isinstance(actual, PlayedCheckpoint):
             faults = list(_differences(expected, actual, killed=spec.id == crash_isolation.ID))
             detail = "; ".join(faults) or _describe_equal(actual)
-            yield Finding(f"{spec.name}: a policy that {policy}", ok=not faults, detail=detail)
+            yield CheckResult(f"{spec.name}: a policy that {policy}", ok=not faults, detail=detail)
 
 
 def _outcomes(
@@ -148,7 +148,7 @@ ENVIRONMENTS = ("cartpole", "half_cheetah", "pendulum")
 """The first is played, and the first of the others whose packages are installed."""
 
 
-def check(name: str, address: str = "", environments: Sequence[str] = ENVIRONMENTS) -> Iterator[Finding]:
+def check(name: str, address: str = "", environments: Sequence[str] = ENVIRONMENTS) -> Iterator[CheckResult]:
     """Check an executor on the cluster at an address; yield its findings."""
     for environment in _installed(environments):
         yield from compare(name, address, environment, POLICIES)

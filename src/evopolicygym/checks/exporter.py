@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from evopolicygym.checks.played_run import Broken, attempt, played_run
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.text import counted
 from evopolicygym.export.exporters import EXPORTERS, BaseExporter, export
 from evopolicygym.records.checked import CheckedRun, open_run
 
 
-def check(name: str) -> Iterator[Finding]:
+def check(name: str) -> Iterator[CheckResult]:
     """Check the exporter with a name; yield its findings. It ends early if the exporter can't be loaded."""
     if ":" not in name and name not in EXPORTERS.names():
         raise UnknownName(EXPORTERS.kind, name, EXPORTERS.names())

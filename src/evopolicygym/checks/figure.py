@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.drawing.figure import FIGURES, Drawing
-from evopolicygym.analysis.findings import Findings, find
+from evopolicygym.analysis.report_data import ReportData, find
 from evopolicygym.analysis.results import load_results
 from evopolicygym.checks.played_run import Broken, attempt, played_run
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.finding import Finding
 
 
-def check(name: str) -> Iterator[Finding]:
+def check(name: str) -> Iterator[CheckResult]:
     """Check the figure with a name; yield its findings. It ends early if the figure can't be loaded."""
     if ":" not in name and name not in FIGURES.names():
         raise UnknownName(FIGURES.kind, name, FIGURES.names())
@@ -23,7 +23,7 @@ def check(name: str) -> Iterator[Finding]:
     with played_run() as root:
         findings = find(load_results([root]), diagnostics=drawing.needs)
         yield attempt("draws a run", lambda: _draw(drawing, findings))
-    yield attempt("draws none", lambda: _draw(drawing, Findings()))
+    yield attempt("draws none", lambda: _draw(drawing, ReportData()))
 
 
 def _load(name: str) -> str:
@@ -37,7 +37,7 @@ def _load(name: str) -> str:
     return drawing.title
 
 
-def _draw(drawing: Drawing, findings: Findings) -> str:
+def _draw(drawing: Drawing, findings: ReportData) -> str:
     from evopolicygym.analysis.drawing.canvas import FORMATS, figure_bytes
 
     pictures = [[figure_bytes(drawing.draw(findings), form) for form in FORMATS] for _ in range(2)]

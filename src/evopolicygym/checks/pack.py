@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.pack import CheckedTask, Pack, PackRecord, PackTask
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import now
@@ -37,7 +37,7 @@ WORKER_TMP = "temporary"
 """Name of the directory that stands for a worker's temporary directory, which is removed with the worker."""
 
 
-def check(name: str, tasks: Collection[str] = (), output: Path | None = None) -> Iterator[Finding]:
+def check(name: str, tasks: Collection[str] = (), output: Path | None = None) -> Iterator[CheckResult]:
     """Check the tasks of a pack (default: all), given by name or id; yield a finding for each.
 
     ``output`` is a file in which the results are recorded after each task; tasks that passed there, under the same
@@ -75,12 +75,12 @@ def check_task(pack: Pack, task: PackTask) -> CheckedTask:
     return CheckedTask(task.name, task.id, ok=not faults, wrong="; ".join(faults), left=tuple(leftovers), **result)
 
 
-def _finding(task: CheckedTask) -> Finding:
+def _finding(task: CheckedTask) -> CheckResult:
     mean = task.random_mean
     random = "no whole episode" if mean is None else f"random {mean:.4g} over {task.random_episodes}"
     detail = task.wrong or f"{task.steps_per_second} steps a second, {random}"
     more = {name: value for name, value in asdict(task).items() if name not in {"name", "ok", "wrong"}}
-    return Finding(task.name, ok=task.ok, detail=detail, more={**more, "left": list(task.left)})
+    return CheckResult(task.name, ok=task.ok, detail=detail, more={**more, "left": list(task.left)})
 
 
 def _try_task(spec: EnvironmentSpec) -> tuple[dict[str, Any], list[str]]:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import EvoPolicyGymError, described
-from evopolicygym.core.finding import Finding
 
 ENVIRONMENT, AGENT = "cartpole", "random"
 SIZES = ("--budget", "4", "--max-episodes", "2", "--validation", "1", "--held-out", "2")
@@ -39,14 +39,16 @@ def played_run() -> Iterator[Path]:
         yield record.parent
 
 
-def attempt(name: str, what: Callable[[], str]) -> Finding:
+def attempt(name: str, what: Callable[[], str]) -> CheckResult:
     """Return the finding of a name: ``what`` returns its detail, and raises if it fails; ``Broken`` has a sentence."""
     try:
-        return Finding(name, ok=True, detail=what())
+        return CheckResult(name, ok=True, detail=what())
     except Broken as error:
-        return Finding(name, ok=False, detail=str(error))
+        return CheckResult(name, ok=False, detail=str(error))
     except Exception as error:  # noqa: BLE001 - of another package's code
-        return Finding(name, ok=False, detail=str(error) if isinstance(error, EvoPolicyGymError) else described(error))
+        return CheckResult(
+            name, ok=False, detail=str(error) if isinstance(error, EvoPolicyGymError) else described(error)
+        )
 
 
 class Broken(Exception):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.checks import inspection
-from evopolicygym.core.finding import Finding
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.rollout import EpisodeJob, Recording, Rollout
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
@@ -288,13 +288,13 @@ def _output_lines(job: EpisodeJob) -> list[str]:
     return (job.directory / "stdout.txt").read_text(encoding="utf-8").splitlines()
 
 
-def check(name: str, attacks: Sequence[Attack] = ()) -> Iterator[Finding]:
+def check(name: str, attacks: Sequence[Attack] = ()) -> Iterator[CheckResult]:
     """Play attacks (default: all) against the backend with a name; yield a finding as each ends.
 
     Raises ``SandboxError`` if the backend doesn't work here.
     """
     for verdict in run_attacks(name, catalog.load(ENVIRONMENT), attacks):
-        yield Finding(
+        yield CheckResult(
             verdict.attack.id,
             ok=not verdict.broken,
             detail=_describe(verdict),

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evopolicygym.checks.played_run import Broken, attempt, played_run
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.event import SubmissionPublished
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.run import RunState, fold
 from evopolicygym.core.text import counted
 from evopolicygym.records.reader import read_run
@@ -14,7 +14,7 @@ from evopolicygym.tracking.sink import TrackerSink
 from evopolicygym.tracking.tracker import TRACKERS, refuse_unknown_tracker
 
 
-def check(name: str) -> Iterator[Finding]:
+def check(name: str) -> Iterator[CheckResult]:
     """Check the tracker with a name; yield its findings. It ends early if the tracker can't be loaded."""
     refuse_unknown_tracker(name)
     loaded = attempt("loads", lambda: _load(name))

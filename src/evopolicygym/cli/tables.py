@@ -14,7 +14,7 @@ from evopolicygym.core.text import printable
 if TYPE_CHECKING:
     from evopolicygym.analysis.tables.table import Table
     from evopolicygym.api.read.table_set import TableSet
-    from evopolicygym.core.finding import Finding
+    from evopolicygym.core.check_result import CheckResult
     from evopolicygym.records.reader import Problem
 
 
@@ -89,13 +89,13 @@ def show_estimate(estimate: "TableSet", *, as_json: bool) -> None:
         print_tables(estimate.tables, "table")
 
 
-def show_findings(checked: "Iterator[Finding]", name: str, *, as_json: bool) -> "list[Finding]":
+def show_findings(checked: "Iterator[CheckResult]", name: str, *, as_json: bool) -> "list[CheckResult]":
     """Run a check and return its findings; print a table of them, which grows with each finding on a terminal."""
     from rich.console import Group
     from rich.live import Live
     from rich.spinner import Spinner
 
-    findings: list[Finding] = []
+    findings: list[CheckResult] = []
     if as_json or not out().is_terminal:
         with err().status(f"checking {name}") as status:
             for finding in checked:
@@ -113,7 +113,7 @@ def show_findings(checked: "Iterator[Finding]", name: str, *, as_json: bool) -> 
     return findings
 
 
-def _findings_table(findings: "Sequence[Finding]") -> Grid:
+def _findings_table(findings: "Sequence[CheckResult]") -> Grid:
     promised = [finding for finding in findings if finding.promised]
     others = f"; {len(findings) - len(promised)} not promised" if len(promised) < len(findings) else ""
     caption = f"{sum(finding.ok for finding in promised)} of {len(promised)} passed{others}"

@@ -482,6 +482,14 @@ class ForgetfulAgent(Protocol):
 
 
 @runtime_checkable
+class OutputReader(Protocol):
+    """An agent that can't play without what its policies print."""
+
+    reads_output: bool
+    """Always true."""
+
+
+@runtime_checkable
 class VersionedAgent(Protocol):
     """An agent whose tool, or library, has a version of its own."""
 

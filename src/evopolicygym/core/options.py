@@ -254,9 +254,9 @@ class Knobs(TypedDict, total=False):
         "file; in TOML files and Python also a table",
         metavar="NAME|FILE", comparability_label="world", affects_cases=True, crossable=True)]
     feedback: Annotated[Literal["full", "traces", "returns"], Option("full",
-        "The feedback on a submission: full, traces (no films) or returns (no trajectories).",
+        "The feedback on a submission: full, traces (no films) or returns (the summary alone).",
         details="the [feedback](../use/knobs.md#feedback) on a submission: `full`, `traces` (no films) or "
-        "`returns` (no trajectories)",
+        "`returns` (the summary alone)",
         comparability_label="feedback", task_field="feedback", record_field="feedback")]
     memory: Annotated[Literal["full", "none"], Option("full",
         "Whether the agent remembers: full, or none (each submission is by a new conversation in a new workspace).",

@@ -223,7 +223,7 @@ class FeedbackProfile(StrEnum):
     TRACES = "traces"
     """As ``full``, without films."""
     RETURNS = "returns"
-    """Summary, output and errors; no trajectories."""
+    """The summary alone: neither trajectories nor what policies print or raise, which could hold the same."""
 
 
 class Memory(StrEnum):

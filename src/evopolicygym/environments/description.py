@@ -26,7 +26,7 @@ from evopolicygym.core.text import shell_word
 from evopolicygym.environments.environment import Environment, as_number
 from evopolicygym.environments.versions import versions
 from evopolicygym.packs.installation import PACKAGE, InstalledPack, command, installed, packs_directory
-from evopolicygym.sandbox.bwrap import SimulatorWalls, simulator_walls
+from evopolicygym.sandbox.bwrap import SimulatorSandbox, simulator_sandbox_in
 from evopolicygym.sandbox.limits import bound_memory
 from evopolicygym.version import __version__
 
@@ -180,7 +180,7 @@ def cached_description(spec: EnvironmentSpec, own: InstalledPack | None) -> Desc
 
 def _sandbox_command(pack: str) -> tuple[str, ...]:
     """Return the command line that sandboxes a pack's simulator; empty if no sandbox is available."""
-    words = pack_walls(pack, Path(gettempdir())).words
+    words = pack_sandbox(pack, Path(gettempdir())).words
     return (words[0], "--die-with-parent", *words[1:]) if words else ()
 
 
@@ -192,7 +192,7 @@ def _cache_path(spec: EnvironmentSpec, own: InstalledPack | None) -> Path:
     return directory / f"{spec.name}-{name}.json"
 
 
-def pack_walls(pack: str, writes_below: Path) -> SimulatorWalls:
+def pack_sandbox(pack: str, writes_below: Path) -> SimulatorSandbox:
     """Return the sandbox of a pack's simulator: packs, Pythons and this package are read-only, our state is hidden.
 
     Only ``writes_below`` is writable.
@@ -200,7 +200,7 @@ def pack_walls(pack: str, writes_below: Path) -> SimulatorWalls:
     own = installed(pack)
     base = (own.base,) if own else ()
     read_only = (packs_directory(), PACKAGE, Path(sys.prefix), Path(sys.base_prefix), *base)
-    return simulator_walls(read_only, state_directory(), writes_below)
+    return simulator_sandbox_in(read_only, state_directory(), writes_below)
 
 
 if __name__ == "__main__":

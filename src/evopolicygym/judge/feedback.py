@@ -49,9 +49,12 @@ def first_visible(state: RunState) -> int:
     return 0 if state.opened.task.memory is Memory.FULL else state.conversation_start
 
 
-def recording(profile: FeedbackProfile) -> Recording:
-    """Return what of a train episode is written down under a profile."""
-    return Recording.OUTPUT if profile is FeedbackProfile.RETURNS else Recording.TRAJECTORY
+def recording(profile: FeedbackProfile) -> Recording | None:
+    """Return what of a train episode is written down under a profile; None: no files.
+
+    Of returns no output is shown either, nor the text of a failure, as a policy can write there what it observes.
+    """
+    return None if profile is FeedbackProfile.RETURNS else Recording.TRAJECTORY
 
 
 def write_summary(
@@ -89,7 +92,7 @@ def summary(
         **_returns(episodes),
         "errors": _failed(episodes, timeouts=False) if played else None,
         "timeouts": _failed(episodes, timeouts=True) if played else None,
-        "ended": [episode.ended for episode in episodes] or None,
+        "ended": [_ended(episode, task.feedback) for episode in episodes] or None,
         "act_seconds": [episode.act_seconds for episode in episodes] or None,
         "act_seconds_limit": task.limits.act_s,
         **_components(episodes, _component_names(state)),
@@ -116,6 +119,13 @@ def _returns(episodes: Sequence[Episode]) -> dict[str, Any]:
         "episode_lengths": lengths,
         "mean_episode_length": _mean(lengths) if lengths else None,
     }
+
+
+def _ended(episode: Episode, profile: FeedbackProfile) -> str:
+    """Return how an episode ended; under the profile of returns, of a failure its kind and step alone."""
+    if profile is FeedbackProfile.RETURNS and episode.failure:
+        return f"failed: {episode.failure.reason} at step {episode.failure.step}"
+    return episode.ended
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -29,7 +29,7 @@ from evopolicygym.core.event import (
     SubmissionCharged,
     SubmissionPublished,
 )
-from evopolicygym.core.rollout import EpisodeJob, Trial
+from evopolicygym.core.rollout import EpisodeJob, Recording, Trial
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus, parse_env_instances, parse_films
 from evopolicygym.core.task import Memory
@@ -148,15 +148,15 @@ def play_submission(rollouts: Rollouts, submission: SubmissionState) -> None:
 def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
     state = rollouts.writer.state
     episodes = rollouts.writer.paths.staged_feedback(submission.index) / EPISODES
-    episodes.mkdir(parents=True, exist_ok=True)
     recording = feedback.recording(state.opened.task.feedback)
+    episodes.mkdir(parents=True, exist_ok=True)
     return [
         rollouts.job_builder.job(
             Split.TRAIN,
             submission.charged.env_instances[local],
             local,
-            episodes / episode_name(submission.first_global_episode + local),
-            recording,
+            episodes / episode_name(submission.first_global_episode + local) if recording else None,
+            recording or Recording.OUTPUT,
         )
         for local in submission.missing
     ]

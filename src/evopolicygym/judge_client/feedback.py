@@ -119,7 +119,7 @@ def steps_of(workspace: Workspace, episode: str) -> list[dict[str, Any]]:
     try:
         lines = workspace.read(f"{directory}/trajectory.jsonl").decode("utf-8").splitlines()
     except FileNotFoundError:
-        raise NotThere("This run has no trajectories: its feedback has returns only.") from None
+        raise NotThere("This run has no trajectories: its feedback is summary.json alone.") from None
     steps = [json.loads(line) for line in lines]
     if arrays := arrays_of(workspace, directory):
         observations = [_observation(arrays, t) for t in range(len(steps) + 1)]

@@ -15,8 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from evopolicygym.core import directories, regular_file
+from evopolicygym.core.check_result import CheckResult, ProgressTracker, no_progress
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
-from evopolicygym.core.finding import Finding, ProgressTracker, no_progress
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.core.text import printable
 from evopolicygym.records import experiment
@@ -93,7 +93,7 @@ class CheckedRuns:
 class _Check:
     """What was found of a finished record, and where its event log ends."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
     head: Mark
 
 
@@ -209,7 +209,7 @@ def candidates(directory: Path) -> Iterator[Path | Problem]:
         yield item if isinstance(item, Problem) else item.resolve()
 
 
-def failures(findings: Sequence[Finding]) -> list[Finding]:
+def failures(findings: Sequence[CheckResult]) -> list[CheckResult]:
     """Return what is wrong with a record.
 
     Neither a ``run.json`` that is missing or half-written, as it follows from the event log, nor hidden episodes that
@@ -253,7 +253,7 @@ def _read_cache(paths: RunPaths) -> _Check | None:
         identity, key, findings, *head = row
         record = settled_key(_files(paths), code_key())
         if record is not None and _key(record, paths, identity) == key:
-            return _Check(tuple(Finding(**fields) for fields in json.loads(findings)), Mark(*head))
+            return _Check(tuple(CheckResult(**fields) for fields in json.loads(findings)), Mark(*head))
     return None
 
 

@@ -6,17 +6,17 @@ the contributor can't choose them: the secret was fixed before the nonce was kno
 
 from pathlib import Path
 
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.text import printable
-from evopolicygym.records import experiment
+from evopolicygym.records import experiment as experiments
 
 NONCE = "nonce"
 UNCHECKED = "unchecked"
 
 
-def nonce_finding(root: Path, opened: RunOpened, demanded: str = "") -> Finding | None:
+def nonce_finding(root: Path, opened: RunOpened, demanded: str = "") -> CheckResult | None:
     """Return whether a run has the demanded nonce, and an identity that is its secret's.
 
     Without a demand, a run without a nonce has no finding, and an unknown secret is no failure.
@@ -26,15 +26,15 @@ def nonce_finding(root: Path, opened: RunOpened, demanded: str = "") -> Finding 
         return None
     if demanded and recorded != demanded:
         actual = f"nonce {printable(recorded)}" if recorded else "no nonce"
-        return Finding(NONCE, ok=False, detail=f"expected nonce {demanded}, the run has {actual}")
+        return CheckResult(NONCE, ok=False, detail=f"expected nonce {demanded}, the run has {actual}")
     try:
-        owner = experiment.of_run(root, opened)
+        experiment = experiments.of_run(root, opened)
     except UsageError:
         detail = "not checked: the secret is neither on this machine nor revealed"
-        return Finding(NONCE, ok=not demanded, detail=detail, verdict=UNCHECKED)
+        return CheckResult(NONCE, ok=not demanded, detail=detail, verdict=UNCHECKED)
     except EvoPolicyGymError as error:
-        return Finding(NONCE, ok=False, detail=str(error))
-    if not owner.is_bound:
+        return CheckResult(NONCE, ok=False, detail=str(error))
+    if not experiment.is_bound:
         detail = f"the identity {opened.experiment} is not that of the experiment's secret, which was chosen later"
-        return Finding(NONCE, ok=False, detail=detail)
-    return Finding(NONCE, ok=True, detail=f"{recorded}, and the identity {opened.experiment} is that of the secret")
+        return CheckResult(NONCE, ok=False, detail=detail)
+    return CheckResult(NONCE, ok=True, detail=f"{recorded}, and the identity {opened.experiment} is that of the secret")

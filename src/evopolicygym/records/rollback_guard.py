@@ -13,10 +13,10 @@ from contextlib import closing, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.directories import not_kept, refuse_unwritable, state_directory
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.finding import Finding
 from evopolicygym.records import atomic
 from evopolicygym.records.reader import RunRecord, read_run
 
@@ -224,21 +224,21 @@ def has_mark(root: Path) -> bool:
     return _contradiction(read_run(root)) is not None
 
 
-def mark_finding(record: RunRecord) -> Finding | None:
+def mark_finding(record: RunRecord) -> CheckResult | None:
     """Return a finding on whether a record agrees with its run's mark; None if there is no mark."""
     try:
         state_directory()
     except UsageError as error:
-        return Finding(FINDING, ok=True, detail=f"not checked: {error}")
+        return CheckResult(FINDING, ok=True, detail=f"not checked: {error}")
     try:
         contradiction = _contradiction(record)
     except OSError as error:
-        return Finding(FINDING, ok=True, detail=f"not checked: the state directory can't be read: {error}")
+        return CheckResult(FINDING, ok=True, detail=f"not checked: the state directory can't be read: {error}")
     except EvoPolicyGymError as error:
-        return Finding(FINDING, ok=False, detail=str(error))
+        return CheckResult(FINDING, ok=False, detail=str(error))
     if contradiction is None:
         return None
-    return Finding(FINDING, not contradiction, contradiction or "the record goes on from where it was left here")
+    return CheckResult(FINDING, not contradiction, contradiction or "the record goes on from where it was left here")
 
 
 def _contradiction(record: RunRecord) -> str | None:

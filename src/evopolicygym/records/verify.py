@@ -13,9 +13,9 @@ from pathlib import Path
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import SKILL
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.event import RunFinished, RunOpened, RunStatus
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.spaces import from_schema
 from evopolicygym.core.strict_json import dumps
@@ -49,37 +49,37 @@ MOST_NAMED = 8
 """Episodes that are named."""
 
 
-def findings(root: Path) -> Iterator[Finding]:
+def findings(root: Path) -> Iterator[CheckResult]:
     """Yield what was checked of a run's record; a broken event log is the only finding, as all others depend on it.
 
     Raises ``UsageError`` where there is no run.
     """
     if is_release(root):
-        yield Finding(
+        yield CheckResult(
             "journal", ok=False, detail=f"there is none: {UNCHECKED_RELEASE}, of which nothing can be checked"
         )
         return
     try:
         record = read_run(root)
     except RecordError as error:
-        yield Finding(JOURNAL, ok=False, detail=str(error), verdict=UNREADABLE)
+        yield CheckResult(JOURNAL, ok=False, detail=str(error), verdict=UNREADABLE)
         return
     yield from findings_of(record)
 
 
-def findings_of(record: RunRecord) -> Iterator[Finding]:
+def findings_of(record: RunRecord) -> Iterator[CheckResult]:
     """Yield what was checked of a record that could be read."""
     state, paths = record.state, record.paths
     yield _journal(record)
     yield _task(state.opened)
-    yield Finding("budget", state.spent <= state.budget, f"{state.spent} of {state.budget} episodes charged")
+    yield CheckResult("budget", state.spent <= state.budget, f"{state.spent} of {state.budget} episodes charged")
     yield from _checkpoints(state, paths)
     yield from _feedback(state, paths)
     if state.opened.task.skill:
         yield _skill(state.opened.task.skill, paths)
     for change in state.program_changes:
         changed = f"changed when the run was resumed at {change.time}: SHA-256 {change.program_sha256[:12]}…"
-        yield Finding("agent's program", ok=True, detail=changed)
+        yield CheckResult("agent's program", ok=True, detail=changed)
     if state.finished:
         if state.finished.status is RunStatus.SCORED:
             yield _evaluation(state, state.finished.evaluation_sha256, paths)
@@ -87,65 +87,67 @@ def findings_of(record: RunRecord) -> Iterator[Finding]:
         yield from _post_hoc(state, paths)
         yield _document(record)
         if state.finished.score is not None:
-            yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")
+            yield CheckResult(
+                "score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases"
+            )
     yield mark_finding(record) or _without_mark(record)
     yield _commitment(paths.root, state.opened)
     if (nonce := nonce_finding(paths.root, state.opened)) is not None:
         yield nonce
 
 
-def _task(opened: RunOpened) -> Finding:
+def _task(opened: RunOpened) -> CheckResult:
     """Return whether the recorded fingerprint is that of the recorded task, and whether that task ships."""
     spec, stated = opened.task.environment, opened.spec_sha256
     computed = spec_sha256(spec)
     if computed != stated:
         detail = f"the fingerprint of the recorded task is {computed[:12]}…, the record states {stated[:12]}…"
-        return Finding(TASK, ok=False, detail=detail)
+        return CheckResult(TASK, ok=False, detail=detail)
     if is_shipped(spec):
         world = f", in the world {spec.world.name}" if spec.world else ""
-        return Finding(TASK, ok=True, detail=f"{spec.name} as it ships{world}")
-    return Finding(TASK, ok=True, detail=f"a task of its own named {spec.name}, fingerprint {computed[:12]}…")
+        return CheckResult(TASK, ok=True, detail=f"{spec.name} as it ships{world}")
+    return CheckResult(TASK, ok=True, detail=f"a task of its own named {spec.name}, fingerprint {computed[:12]}…")
 
 
-def _skill(identity: str, paths: RunPaths) -> Finding:
+def _skill(identity: str, paths: RunPaths) -> CheckResult:
     try:
         unchanged = is_unchanged(paths.workspace, identity)
     except FileNotFoundError:
-        return Finding(SKILL, ok=True, detail=f"not checked: {identity} is not in the record", verdict=UNCHECKED)
+        return CheckResult(SKILL, ok=True, detail=f"not checked: {identity} is not in the record", verdict=UNCHECKED)
     except (OSError, RecordError) as error:
-        return Finding(SKILL, ok=False, detail=str(error))
+        return CheckResult(SKILL, ok=False, detail=str(error))
     detail = identity if unchanged else f"its files in the workspace are not those of {identity}"
-    return Finding(SKILL, unchanged, detail)
+    return CheckResult(SKILL, unchanged, detail)
 
 
-def _commitment(root: Path, opened: RunOpened) -> Finding:
+def _commitment(root: Path, opened: RunOpened) -> CheckResult:
     try:
         experiment.committed_cases(opened, experiment.of_run(root, opened))
     except UsageError:
         detail = "not checked: the secret is neither on this machine nor revealed"
-        return Finding(COMMITMENT, ok=True, detail=detail, verdict=UNCHECKED)
+        return CheckResult(COMMITMENT, ok=True, detail=detail, verdict=UNCHECKED)
     except EvoPolicyGymError as error:
-        return Finding(COMMITMENT, ok=False, detail=str(error))
-    return Finding(COMMITMENT, ok=True, detail="the cases are those that the run committed to when it was opened")
+        return CheckResult(COMMITMENT, ok=False, detail=str(error))
+    return CheckResult(COMMITMENT, ok=True, detail="the cases are those that the run committed to when it was opened")
 
 
-def _without_mark(record: RunRecord) -> Finding:
+def _without_mark(record: RunRecord) -> CheckResult:
     """Return what is found of a run without a mark: its experiment may list the runs that it began or gathered here."""
     opened = record.state.opened
     try:
         ledger = experiment.ledger_of(opened.experiment)
         elsewhere = ledger is None or opened.time < ledger.since or _may_be_of_another_machine(opened, ledger)
     except EvoPolicyGymError as error:
-        return Finding(FINDING, ok=False, detail=str(error))
+        return CheckResult(FINDING, ok=False, detail=str(error))
     if ledger is None or elsewhere:
         detail = "not checked: begun elsewhere, by another user, or before marks were kept"
-        return Finding(FINDING, ok=True, detail=detail, verdict=UNCHECKED)
+        return CheckResult(FINDING, ok=True, detail=detail, verdict=UNCHECKED)
     if last := ledger.gathered.get(opened.run_id):
         if last in record.hashes:
-            return Finding(FINDING, ok=True, detail="not checked: gathered from a shard", verdict=UNCHECKED)
-        return Finding(FINDING, ok=False, detail="the record is not the one that was gathered from a shard")
+            return CheckResult(FINDING, ok=True, detail="not checked: gathered from a shard", verdict=UNCHECKED)
+        return CheckResult(FINDING, ok=False, detail="the record is not the one that was gathered from a shard")
     known = "its mark was removed" if opened.run_id in ledger.runs else "it began no run of this id on this machine"
-    return Finding(
+    return CheckResult(
         FINDING,
         ok=False,
         detail=f"the run's experiment began here, and {known}: the record was changed, or comes from where its secret "
@@ -157,29 +159,31 @@ def _may_be_of_another_machine(opened: RunOpened, ledger: experiment.Ledger) -> 
     return opened.run_id not in ledger.runs and experiment.is_shared(opened.experiment)
 
 
-def _journal(record: RunRecord) -> Finding:
+def _journal(record: RunRecord) -> CheckResult:
     """Return the finding about a readable journal: it includes the end of the run if ``run.json`` does."""
     state, torn = record.state, f"; {record.torn} bytes at its end are no line" if record.torn else ""
     detail = f"{len(record.events)} events, chain unbroken, every rule kept{torn}"
     if state.stage is Stage.FINISHED:
-        return Finding("journal", not torn, detail)
+        return CheckResult("journal", not torn, detail)
     if read_stage(record.paths) == Stage.FINISHED:
-        return Finding("journal", ok=False, detail=f"{detail}; run.json has seen the run finished, the journal has not")
-    return Finding("journal", ok=True, detail=detail)
+        return CheckResult(
+            "journal", ok=False, detail=f"{detail}; run.json has seen the run finished, the journal has not"
+        )
+    return CheckResult("journal", ok=True, detail=detail)
 
 
-def _evaluation(state: RunState, expected: str, paths: RunPaths) -> Finding:
+def _evaluation(state: RunState, expected: str, paths: RunPaths) -> CheckResult:
     if not expected:
-        return Finding("evaluation", ok=False, detail="no hash of the hidden episodes is recorded of a scored run")
+        return CheckResult("evaluation", ok=False, detail="no hash of the hidden episodes is recorded of a scored run")
     if not os.path.lexists(paths.evaluation):
         detail = "the hidden episodes' files were left out of this record; --replay plays them again in their stead"
-        return Finding("evaluation", ok=False, detail=detail, settled_by_replay=True)
+        return CheckResult("evaluation", ok=False, detail=detail, settled_by_replay=True)
     other = "the hidden episodes' files are not those that were scored"
     finding = _same("evaluation", expected, lambda: feedback_sha256(paths.evaluation, paths.root), other)
     return finding if not finding.ok else _returns(state, paths)
 
 
-def _returns(state: RunState, paths: RunPaths) -> Finding:
+def _returns(state: RunState, paths: RunPaths) -> CheckResult:
     """Return whether the hidden episodes' returns are the sums of their rewards."""
     space = from_schema(state.opened.action_schema)
     wrong: list[str] = []
@@ -191,16 +195,16 @@ def _returns(state: RunState, paths: RunPaths) -> Finding:
             try:
                 rewards = [step.reward for step in read_steps(directory, space, space, root=paths.root) or ()]
             except (OSError, RecordError) as error:
-                return Finding("evaluation", ok=False, detail=str(error))
+                return CheckResult("evaluation", ok=False, detail=str(error))
             if (len(rewards), math.fsum(rewards)) != (episode.length, episode.episode_return):
                 wrong.append(f"{rollout.split.value} {position} of {rollout.checkpoint[:12]}")
     if not wrong:
-        return Finding("evaluation", ok=True)
+        return CheckResult("evaluation", ok=True)
     named = f"{', '.join(wrong[:MOST_NAMED])}{', …' if len(wrong) > MOST_NAMED else ''}"
-    return Finding("evaluation", ok=False, detail=f"returns that are not the sum of the recorded rewards: {named}")
+    return CheckResult("evaluation", ok=False, detail=f"returns that are not the sum of the recorded rewards: {named}")
 
 
-def _logs(finished: RunFinished, paths: RunPaths) -> Iterator[Finding]:
+def _logs(finished: RunFinished, paths: RunPaths) -> Iterator[CheckResult]:
     """Yield whether the agent's logs are unchanged since the run ended; a record may lack a log."""
     for path in paths.agent_logs:
         expected, there = finished.logs_sha256.get(path.name, ""), os.path.lexists(path)
@@ -208,39 +212,39 @@ def _logs(finished: RunFinished, paths: RunPaths) -> Iterator[Finding]:
             other = "is not as it was when the run ended" if expected else "was not there when the run ended"
             yield _same(path.name, expected, partial(log_sha256, path, paths.root), other)
         elif expected:
-            yield Finding(path.name, ok=True, detail="was left out of this record; nothing of it was checked")
+            yield CheckResult(path.name, ok=True, detail="was left out of this record; nothing of it was checked")
 
 
-def _post_hoc(state: RunState, paths: RunPaths) -> Iterator[Finding]:
+def _post_hoc(state: RunState, paths: RunPaths) -> Iterator[CheckResult]:
     """Yield whether the post-hoc results match the journal's hashes; a record may lack them."""
     what = paths.post_hoc.name
     try:
         known = read_post_hoc(paths) or {}
     except (OSError, RecordError) as error:
-        yield Finding(what, ok=False, detail=str(error))
+        yield CheckResult(what, ok=False, detail=str(error))
         return
     wrong = [name for name, result in known.items() if state.post_hoc.get(name) != post_hoc_sha256(result)]
     left_out = len(state.post_hoc.keys() - known.keys())
     named = ", ".join(name[:12] for name in wrong[:MOST_NAMED])
     if wrong:
-        yield Finding(what, ok=False, detail=f"not as it was played: {named}")
+        yield CheckResult(what, ok=False, detail=f"not as it was played: {named}")
     elif known or left_out:
         more = f"; {left_out} were left out of this record" if left_out else ""
-        yield Finding(what, ok=True, detail=f"{len(known)} checkpoints as they were played{more}")
+        yield CheckResult(what, ok=True, detail=f"{len(known)} checkpoints as they were played{more}")
 
 
-def _same(what: str, expected: str, compute: Callable[[], str], other: str) -> Finding:
+def _same(what: str, expected: str, compute: Callable[[], str], other: str) -> CheckResult:
     """Return whether the value is the expected one, or why it can't be read."""
     try:
         intact = compute() == expected
     except FileNotFoundError:
         intact = False
     except (OSError, RecordError) as error:
-        return Finding(what, ok=False, detail=f"{other}: {error}")
-    return Finding(what, intact, "" if intact else other)
+        return CheckResult(what, ok=False, detail=f"{other}: {error}")
+    return CheckResult(what, intact, "" if intact else other)
 
 
-def _checkpoints(state: RunState, paths: RunPaths) -> Iterator[Finding]:
+def _checkpoints(state: RunState, paths: RunPaths) -> Iterator[CheckResult]:
     """Yield whether each checkpoint is what its name says; those without which the score stands may be left out."""
     names = dict.fromkeys(submission.charged.checkpoint for submission in state.submissions)
     scored = state.selected.checkpoint if state.selected else None
@@ -250,16 +254,18 @@ def _checkpoints(state: RunState, paths: RunPaths) -> Iterator[Finding]:
         yield _same(f"checkpoint {name[:12]}", name, partial(_name_of, paths, name), other)
     if left_out:
         detail = f"{len(left_out)} of {len(names)} were left out of this record; nothing of them was checked"
-        yield Finding(CHECKPOINTS, ok=True, detail=detail, verdict=UNCHECKED)
+        yield CheckResult(CHECKPOINTS, ok=True, detail=detail, verdict=UNCHECKED)
 
 
 def _name_of(paths: RunPaths, checkpoint: str) -> str:
     return name_of(paths.checkpoint(checkpoint), paths.root)
 
 
-def _feedback(state: RunState, paths: RunPaths) -> Iterator[Finding]:
+def _feedback(state: RunState, paths: RunPaths) -> Iterator[CheckResult]:
     if not os.path.lexists(paths.feedback):  # most of a record's size, of which no score is made
-        yield Finding("feedback", ok=True, detail="all of it was left out of this record; nothing of it was checked")
+        yield CheckResult(
+            "feedback", ok=True, detail="all of it was left out of this record; nothing of it was checked"
+        )
         return
     for submission in state.submissions:
         if not submission.published:
@@ -271,19 +277,19 @@ def _feedback(state: RunState, paths: RunPaths) -> Iterator[Finding]:
         yield same if not same.ok else _summary(same.name, submission, directory / SUMMARY, paths.root)
 
 
-def _summary(what: str, submission: SubmissionState, file: Path, root: Path) -> Finding:
+def _summary(what: str, submission: SubmissionState, file: Path, root: Path) -> CheckResult:
     """Return whether the agent was shown the returns of the journal."""
     if submission.status is not SubmissionStatus.OK:
-        return Finding(what, ok=True)
+        return CheckResult(what, ok=True)
     try:
         shown = json.loads(regular_file.read(file, MAX_BYTES, root))["returns"]
     except (OSError, RecordError, ValueError, KeyError, TypeError, RecursionError) as error:
-        return Finding(what, ok=False, detail=f"its summary can't be read: {type(error).__name__}: {error}")
+        return CheckResult(what, ok=False, detail=f"its summary can't be read: {type(error).__name__}: {error}")
     same = shown == json.loads(dumps(submission.returns))
-    return Finding(what, same, "" if same else "the returns that it shows are not those of the journal")
+    return CheckResult(what, same, "" if same else "the returns that it shows are not those of the journal")
 
 
-def _document(record: RunRecord) -> Finding:
+def _document(record: RunRecord) -> CheckResult:
     """Return whether ``run.json`` is what the event log says; a missing one and a half-written one are alike."""
     try:
         text = regular_file.read(record.paths.document, MAX_BYTES)
@@ -291,15 +297,15 @@ def _document(record: RunRecord) -> Finding:
     except (FileNotFoundError, ValueError, RecursionError) as error:
         why = "missing" if isinstance(error, FileNotFoundError) else "not JSON"
         detail = f"{why}; it follows from the event log and is written again by: evopolicygym resume RUN"
-        return Finding(DOCUMENT, ok=False, detail=detail, verdict=UNREAD)
+        return CheckResult(DOCUMENT, ok=False, detail=detail, verdict=UNREAD)
     except (OSError, RecordError) as error:
-        return Finding(DOCUMENT, ok=False, detail=f"can't be read: {error}")
+        return CheckResult(DOCUMENT, ok=False, detail=f"can't be read: {error}")
     derived_text = record_text(record)
     if text == derived_text.encode():
-        return Finding(DOCUMENT, ok=True)
+        return CheckResult(DOCUMENT, ok=True)
     derived = json.loads(derived_text)
     if not isinstance(written, dict):
-        return Finding(DOCUMENT, ok=False, detail="holds no document of a run")
+        return CheckResult(DOCUMENT, ok=False, detail="holds no document of a run")
     different = sorted(key for key in derived.keys() | written.keys() if derived.get(key) != written.get(key))
     detail = f"differs from the journal in {', '.join(different)}" if different else "is not spelled as it was written"
-    return Finding(DOCUMENT, ok=False, detail=detail)
+    return CheckResult(DOCUMENT, ok=False, detail=detail)

@@ -6,13 +6,13 @@ from typing import Any
 
 from evopolicygym.analysis.conduct.audit_run import conduct_notes, conduct_table
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, table_over_runs
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.headroom.headroom import headroom
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.aggregates import aggregates_document, aggregates_table
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import Entry, ScoreTable
+from evopolicygym.analysis.report_data import ReportData
 from evopolicygym.analysis.tables.contents import (
     leaderboard_document,
     overall_table,
@@ -28,7 +28,7 @@ from evopolicygym.analysis.tables.studies import headroom_document, headroom_tab
 from evopolicygym.analysis.tables.table import Table, format_tables, with_left_out
 from evopolicygym.core.strict_json import dumps
 
-Writer = Callable[[Findings], Mapping[str, str]]
+Writer = Callable[[ReportData], Mapping[str, str]]
 TABLE_FORMATS = {"md": "markdown", "csv": "csv", "tex": "latex"}
 """Formats of a table of numbers, by suffix."""
 
@@ -53,66 +53,66 @@ def _texts(
     return texts if document is None else texts | {"json": dumps(document, indent=2) + "\n"}
 
 
-def _leaderboard(findings: Findings) -> Mapping[str, str]:
-    board = findings.board
+def _leaderboard(data: ReportData) -> Mapping[str, str]:
+    board = data.board
     if board is None:
         return {}
-    problems = [{"run": str(problem.root), "reason": problem.reason} for problem in findings.problems]
-    board = replace(board, notes=(*conduct_notes(board.entries, findings.conduct), *board.notes))
-    tables = with_left_out(standings_tables(board), _left_out(findings))
+    problems = [{"run": str(problem.root), "reason": problem.reason} for problem in data.problems]
+    board = replace(board, notes=(*conduct_notes(board.entries, data.conduct), *board.notes))
+    tables = with_left_out(standings_tables(board), _left_out(data))
     return _texts(tables, [standings_table(board)], leaderboard_document(board, problems))
 
 
-def _left_out(findings: Findings) -> list[tuple[str, str]]:
-    return [(str(problem.root), problem.reason) for problem in findings.problems]
+def _left_out(data: ReportData) -> list[tuple[str, str]]:
+    return [(str(problem.root), problem.reason) for problem in data.problems]
 
 
-def _conduct(findings: Findings) -> Mapping[str, str]:
-    if findings.board is None or not findings.conduct:
+def _conduct(data: ReportData) -> Mapping[str, str]:
+    if data.board is None or not data.conduct:
         return {}
-    notes = conduct_notes(findings.board.entries, findings.conduct)
-    table = replace(conduct_table(findings.board, findings.conduct), notes=tuple(notes))
+    notes = conduct_notes(data.board.entries, data.conduct)
+    table = replace(conduct_table(data.board, data.conduct), notes=tuple(notes))
     return _texts([table])
 
 
-def _aggregates(findings: Findings) -> Mapping[str, str]:
-    if not findings.aggregates.entries:
+def _aggregates(data: ReportData) -> Mapping[str, str]:
+    if not data.aggregates.entries:
         return {}
-    return _texts([aggregates_table(findings.aggregates)], document=aggregates_document(findings.aggregates))
+    return _texts([aggregates_table(data.aggregates)], document=aggregates_document(data.aggregates))
 
 
-def _tasks(findings: Findings) -> Mapping[str, str]:
-    board = findings.board
+def _tasks(data: ReportData) -> Mapping[str, str]:
+    board = data.board
     if board is None:
         return {}
     tables = task_tables(board)
     with_notes = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *board.notes))]
-    return _texts(with_left_out(with_notes, _left_out(findings)), [task_scores_table(board)])
+    return _texts(with_left_out(with_notes, _left_out(data)), [task_scores_table(board)])
 
 
-def _compare(findings: Findings) -> Mapping[str, str]:
-    pair = _best_two(findings)
+def _compare(data: ReportData) -> Mapping[str, str]:
+    pair = _best_two(data)
     if pair is None:
         return {}
-    pair = replace(pair, of_table=(*conduct_notes((pair.first, pair.second), findings.conduct), *pair.of_table))
+    pair = replace(pair, of_table=(*conduct_notes((pair.first, pair.second), data.conduct), *pair.of_table))
     table = pairing_table(pair)
     return _texts([table, overall_table(pair)], [table], pairing_document(pair))
 
 
-def _best_two(findings: Findings) -> Pairing | None:
+def _best_two(data: ReportData) -> Pairing | None:
     """Return the comparison of the two best played entries, on all tasks of both, also those of no shipped table.
 
     With one played entry, that with the best shipped one.
     """
-    if findings.table is None or findings.board is None:
+    if data.table is None or data.board is None:
         return None
-    if findings.played is not None:
-        board = findings.board if findings.played is findings.table else leaderboard(findings.played)
+    if data.played is not None:
+        board = data.board if data.played is data.table else leaderboard(data.played)
         played = _ranked(board, is_shipped=False)[:2]
-        if pair := _pairing(findings.played, played):
+        if pair := _pairing(data.played, played):
             return pair
-    best = [*_ranked(findings.board, is_shipped=False), *_ranked(findings.board, is_shipped=True)]
-    return _pairing(findings.table, best[:2])
+    best = [*_ranked(data.board, is_shipped=False), *_ranked(data.board, is_shipped=True)]
+    return _pairing(data.table, best[:2])
 
 
 def _ranked(board: Leaderboard, *, is_shipped: bool) -> list[Entry]:
@@ -129,25 +129,25 @@ def _pairing(table: ScoreTable, entries: Sequence[Entry]) -> Pairing | None:
     return None
 
 
-def _headroom(findings: Findings) -> Mapping[str, str]:
-    if findings.table is None:
+def _headroom(data: ReportData) -> Mapping[str, str]:
+    if data.table is None:
         return {}
-    result = headroom(findings.table, findings.around)
+    result = headroom(data.table, data.around)
     if not any(task.left or task.verdict.is_known for task in result.tasks):
         return {}
     return _texts([headroom_table(result)], document=headroom_document(result))
 
 
-def _published(findings: Findings) -> Mapping[str, str]:
-    figures = [figure for figure in findings.around.figures if figure.tasks]
+def _published(data: ReportData) -> Mapping[str, str]:
+    figures = [figure for figure in data.around.figures if figure.tasks]
     if not figures:
         return {}
     return _texts([figures_table(figure) for figure in figures], [figures_in_long(figure) for figure in figures])
 
 
 def _diagnostic(name: str) -> Writer:
-    def write(findings: Findings) -> Mapping[str, str]:
-        runs = [(run.group, measured) for run, measured in findings.measured(name)]
+    def write(data: ReportData) -> Mapping[str, str]:
+        runs = [(run.group, measured) for run, measured in data.measured(name)]
         return _texts([table_over_runs(name, DIAGNOSTICS.load(name), runs)]) if runs else {}
 
     return write
@@ -162,7 +162,7 @@ OF_BOARD: Mapping[str, ReportTable] = {
     ),
     "conduct": ReportTable(
         "What agents did",
-        "Findings of the audit of each entry's runs by grade, and how many runs' conversations could not be read.",
+        "ReportData of the audit of each entry's runs by grade, and how many runs' conversations could not be read.",
         "As `evopolicygym audit` does, by docs/measure/audit.md; a finding is evidence for a person to read.",
         _conduct,
     ),

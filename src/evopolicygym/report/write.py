@@ -13,14 +13,14 @@ from evopolicygym.analysis.conduct.audit_run import load_detectors
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.drawing.figure import FIGURES as DRAWINGS
 from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.findings import Findings, find
 from evopolicygym.analysis.headroom.headroom import Surroundings
 from evopolicygym.analysis.published.score_tables import PublishedData, PublishedTable
 from evopolicygym.analysis.ranking.comparability import TableFilter, group_comparable
+from evopolicygym.analysis.report_data import ReportData, find
 from evopolicygym.analysis.results import Results
 from evopolicygym.core.cases import PROTOCOL_VERSION
+from evopolicygym.core.check_result import ProgressTracker, no_progress
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.text import printable, without_directories
 from evopolicygym.records.reader import Problem
 from evopolicygym.report.contents import (
@@ -68,13 +68,13 @@ class ReportSelection:
 
 @dataclass(frozen=True, slots=True)
 class ReportGroup:
-    """Findings of one group of comparable runs, which has separate parts."""
+    """ReportData of one group of comparable runs, which has separate parts."""
 
     title: str
     """Empty for a single group."""
     stem: str
     """Suffix of its parts' names; empty for the first group."""
-    findings: Findings
+    data: ReportData
 
     def part_title(self, title: str) -> str:
         """Return a part's title."""
@@ -127,7 +127,7 @@ def write_report(
     choice = choice or TableFilter()
     groups = group_comparable(results.runs, shipped.tables, choice)
     report_groups = [
-        ReportGroup(title=group.title, stem=f"_{index + 1}" if index else "", findings=find(
+        ReportGroup(title=group.title, stem=f"_{index + 1}" if index else "", data=find(
             Results(group.runs, () if index else results.problems), shipped.tables, choice, parts.diagnostics,
             lambda runs: follow("reading runs", runs), load_detectors() if parts.has_audit else None,
         ))
@@ -145,7 +145,7 @@ def write_report(
         ]
     written = [part for job in follow("writing", jobs) if (part := job())]
     contents = _contents(
-        written, [group.findings for group in report_groups], shipped.tables, command, local, has_pages=parts.has_pages
+        written, [group.data for group in report_groups], shipped.tables, command, local, has_pages=parts.has_pages
     )
     write_index(directory, contents)
     (directory / MARK).write_text(format_report_json(contents), encoding="utf-8")
@@ -154,28 +154,28 @@ def write_report(
 
 def _localised(group: ReportGroup, local: Callable[[str], str]) -> ReportGroup:
     """Return a group whose problems name no directory of this machine, before tables escape characters of paths."""
-    originals = group.findings.problems
+    originals = group.data.problems
     problems = tuple(Problem(Path(local(str(problem.root))), local(problem.reason)) for problem in originals)
-    return replace(group, findings=replace(group.findings, problems=problems))
+    return replace(group, data=replace(group.data, problems=problems))
 
 
 def _with_surroundings(groups: Sequence[ReportGroup], shipped: PublishedData) -> Iterator[ReportGroup]:
     """Yield each group with its surroundings: other groups, and figures of other protocols."""
     ids = {
         **shipped.ids,
-        **{run.result.task: run.result.environment.id for group in groups for run in group.findings.runs},
+        **{run.result.task: run.result.environment.id for group in groups for run in group.data.runs},
     }
     for group in groups:
-        others = [other.findings.table for other in groups if other is not group and other.findings.table]
-        shown = {task.name for task in group.findings.table.tasks} if group.findings.table else set()
+        others = [other.data.table for other in groups if other is not group and other.data.table]
+        shown = {task.name for task in group.data.table.tasks} if group.data.table else set()
         figures = [figure.narrowed(ids[name] for name in shown if name in ids) for figure in shipped.figures]
-        yield replace(group, findings=replace(group.findings, around=Surroundings(others, figures, ids)))
+        yield replace(group, data=replace(group.data, around=Surroundings(others, figures, ids)))
 
 
 def _write_table(
     directory: Path, name: str, table: ReportTable, group: ReportGroup, local: Callable[[str], str]
 ) -> Part | None:
-    texts, stem = table.write(group.findings), _stem(name) + group.stem
+    texts, stem = table.write(group.data), _stem(name) + group.stem
     names = {f"{TABLES}/{stem}.{suffix}": text for suffix, text in texts.items()}
     for file, text in names.items():
         (directory / file).write_text(local(text), encoding="utf-8")
@@ -187,7 +187,7 @@ def _write_table(
 def _draw_figure(directory: Path, name: str, drawing: Drawing, group: ReportGroup, formats: Sequence[str]) -> Part:
     from evopolicygym.analysis.drawing.canvas import figure_bytes
 
-    figure, files, stem = drawing.draw(group.findings), [], _stem(name) + group.stem
+    figure, files, stem = drawing.draw(group.data), [], _stem(name) + group.stem
     for form in formats:
         files.append(f"{FIGURES}/{stem}.{form}")
         (directory / files[-1]).write_bytes(figure_bytes(figure, form))
@@ -201,21 +201,21 @@ def _stem(name: str) -> str:
 
 def _contents(
     parts: Iterable[Part],
-    findings: Sequence[Findings],
+    data: Sequence[ReportData],
     shipped: Sequence[PublishedTable],
     command: str,
     local: Callable[[str], str],
     *,
     has_pages: bool,
 ) -> ReportContents:
-    results = [run.result for group in findings for run in group.runs]
-    boards = [group.board for group in findings if group.board]
+    results = [run.result for group in data for run in group.runs]
+    boards = [group.board for group in data if group.board]
     return ReportContents(
         parts=sort_parts(parts),
         command=printable(local(command)),
         versions=_versions(),
         runs=len(results),
-        entries=_distinct(label for group in findings for label in group.labels),
+        entries=_distinct(label for group in data for label in group.labels),
         tasks=tuple(dict.fromkeys(run.task for run in sorted(results, key=lambda run: (run.family, run.task)))),
         shipped=tuple(table.source for table in shipped),
         isolation=_count(run.isolation or "unknown" for run in results),
@@ -224,7 +224,7 @@ def _contents(
         page=PAGE if has_pages else None,
         problems=tuple(
             {"run": printable(local(str(problem.root))), "reason": local(problem.reason)}
-            for group in findings
+            for group in data
             for problem in group.problems
         ),
     )

@@ -13,9 +13,9 @@ from typing import IO, Protocol
 from evopolicygym.core import regular_file
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.rollout import Isolation
-from evopolicygym.environments.description import pack_walls
+from evopolicygym.environments.description import pack_sandbox
 from evopolicygym.packs.installation import command
-from evopolicygym.sandbox.bwrap import SimulatorWalls, no_walls
+from evopolicygym.sandbox.bwrap import SimulatorSandbox, no_simulator_sandbox
 
 WORKER_MODULE = "evopolicygym.rollout.worker"
 SANDBOXING_BACKENDS = frozenset({AUTO, "bubblewrap"})
@@ -78,17 +78,17 @@ class SandboxedProcess:
         return self._code
 
 
-def simulator_sandbox(pack: str, isolation: str, scratch: Path) -> SimulatorWalls | None:
+def simulator_sandbox(pack: str, isolation: str, scratch: Path) -> SimulatorSandbox | None:
     """Return the sandbox of a worker on a pack's Python, which writes below ``scratch``; None without a pack."""
     if not pack:
         return None
     if Isolation.parse(isolation).backend not in SANDBOXING_BACKENDS:
-        return no_walls("only the level bubblewrap has walls for it")
-    return pack_walls(pack, scratch)
+        return no_simulator_sandbox("only the level bubblewrap has walls for it")
+    return pack_sandbox(pack, scratch)
 
 
 def start_worker(
-    pack: str, descriptor: int, sandbox: SimulatorWalls | None, variables: Mapping[str, str], log: IO[bytes]
+    pack: str, descriptor: int, sandbox: SimulatorSandbox | None, variables: Mapping[str, str], log: IO[bytes]
 ) -> WorkerProcess:
     """Start a worker that serves ``descriptor`` and prints to ``log``; raise ``UsageError`` if its pack is missing."""
     line = command(pack, WORKER_MODULE, str(descriptor))

@@ -21,14 +21,23 @@ from typing import Any
 
 from evopolicygym.agents.base import AGENTS, make
 from evopolicygym.agents.kit.session import FunctionAgent
-from evopolicygym.core.agent import Agent, AgentConfig, ForgetfulAgent, PriceSnapshot, ProgramAgent, Rates, Tier
+from evopolicygym.core.agent import (
+    Agent,
+    AgentConfig,
+    ForgetfulAgent,
+    OutputReader,
+    PriceSnapshot,
+    ProgramAgent,
+    Rates,
+    Tier,
+)
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.interface import InterfaceDraw, interface_key
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Executor
 from evopolicygym.core.run import RunState
-from evopolicygym.core.task import EnvironmentSpec, Memory, PolicyContext, Task, TaskInterface
+from evopolicygym.core.task import EnvironmentSpec, FeedbackProfile, Memory, PolicyContext, Task, TaskInterface
 from evopolicygym.core.text import now, printable, shell_word
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.environments.versions import simulators_of
@@ -96,8 +105,9 @@ def refuse_program(config: RunConfig, agent: Agent) -> None:
             raise UsageError(f"The agent {config.agent.name!r} is a program. {error}") from error
 
 
-def refuse_memory(config: RunConfig, agent: Agent) -> None:
-    """Raise ``UsageError`` if a run without memory has an unsuitable agent or option."""
+def refuse_unsuitable(config: RunConfig, agent: Agent) -> None:
+    """Raise ``UsageError`` if an agent can't play with the run's feedback or memory, or an option excludes it."""
+    _refuse_feedback(config, agent)
     task = config.task
     if task.memory is Memory.FULL:
         return
@@ -115,6 +125,15 @@ def refuse_memory(config: RunConfig, agent: Agent) -> None:
     for name, asked in (("films", task.films), ("finish", task.finish_allowed)):
         if asked:
             raise UsageError(f"--{name} and --memory none are mutually exclusive: a conversation ends as it submits.")
+
+
+def _refuse_feedback(config: RunConfig, agent: Agent) -> None:
+    """Raise ``UsageError`` if an agent needs more feedback than its run has."""
+    if config.task.feedback is FeedbackProfile.RETURNS and isinstance(agent, OutputReader):
+        raise UsageError(
+            f"Invalid feedback: expected full or traces for the agent {config.agent.name!r}, which reads what its "
+            f"policies print of their observations, got returns."
+        )
 
 
 def refuse_open_sandbox(task: Task, isolation: str) -> None:

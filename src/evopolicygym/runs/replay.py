@@ -13,16 +13,16 @@ from math import fsum
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
+from evopolicygym.core.check_result import ReplayVerdict
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import PostHocPlayed, RunOpened
-from evopolicygym.core.finding import ReplayVerdict
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Episode, Executor, Failure, Recording, Rollout
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import Candidate, estimate, select
 from evopolicygym.core.text import counted, now
 from evopolicygym.judge.rollouts import EpisodeJobBuilder
-from evopolicygym.records import experiment
+from evopolicygym.records import experiment as experiments
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.post_hoc import PostHoc, post_hoc_sha256, read_post_hoc, write_post_hoc
@@ -120,7 +120,7 @@ def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = Fals
     state = record.state
     if state.stage is not Stage.FINISHED or state.selected is None:
         raise UsageError(f"The run {root.name} has no scored checkpoint to play again: it is {state.stage}.")
-    owner = experiment.of_run(root, state.opened)
+    experiment = experiments.of_run(root, state.opened)
     check_simulator(root, state.opened, trusted=options.trusted)
     import_for_record(root, state.opened, trusted=options.trusted)
     config = config_for_resume(state.opened, options.workers, options.executor, options.address, options.isolation)
@@ -128,7 +128,7 @@ def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = Fals
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:
         scratch_path = Path(scratch)
         with open_executor(
-            config, scratch_path / "workers", scratch_path / "simulators.log", owner.key(state.opened.split)
+            config, scratch_path / "workers", scratch_path / "simulators.log", experiment.key(state.opened.split)
         ) as executor:
             if any_versions:
                 check_protocol(state.opened)
@@ -140,7 +140,7 @@ def open_replay(root: Path, options: ReplayOptions, *, any_versions: bool = Fals
                 record,
                 executor.info.isolation,
                 executor,
-                job_builder(state, owner),
+                job_builder(state, experiment),
                 _arithmetic_differences(state.opened, executor),
                 others,
             )

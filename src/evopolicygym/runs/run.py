@@ -36,7 +36,7 @@ from evopolicygym.environments.trace import Probe, probe
 from evopolicygym.judge.rollouts import EpisodeJobBuilder, Rollouts, finalize
 from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
-from evopolicygym.records import experiment
+from evopolicygym.records import experiment as experiments
 from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
@@ -57,11 +57,11 @@ from evopolicygym.runs.preflight import (
     is_pinned,
     needs_probe,
     open_executor,
-    refuse_memory,
     refuse_open_sandbox,
     refuse_packages,
     refuse_program,
     refuse_unknown,
+    refuse_unsuitable,
     resolve_price,
     try_packages,
 )
@@ -112,18 +112,18 @@ def play(
     price = resolve_price(config, agent)
     refuse_unknown(config)
     refuse_program(config, agent)
-    refuse_memory(config, agent)
+    refuse_unsuitable(config, agent)
     probed = probe(config.task.environment) if needs_probe(config.task.environment) else None
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     runs, environment = config.runs.resolve(), config.task.environment
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
     check_state_dir_writable()
-    owner = experiment.begin(config.runs, config.experiment, config.nonce, config.split)
+    experiment = experiments.begin(config.runs, config.experiment, config.nonce, config.split)
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
             raise UsageError("Missing split_directory: a split of source 'directory' needs one.")
         case_set = read_directory(config.split_directory, environment.name, environment.id)
-        experiment.keep_cases(owner, case_set, config.split_directory, config.task)
+        experiments.keep_cases(experiment, case_set, config.split_directory, config.task)
     with ExitStack() as stack:
         stack.enter_context(_opening(runs))
         stack.callback(_remove_unopened, root)
@@ -134,7 +134,7 @@ def play(
         if config.task.memory is Memory.NONE:
             workspace.describe_sample(paths, config.task.budget)
         executor = stack.enter_context(
-            open_executor(config, paths.workers, paths.simulator_log, owner.key(config.split))
+            open_executor(config, paths.workers, paths.simulator_log, experiment.key(config.split))
         )
         if config.task.policy_packages:
             _prepare_packages(paths, config.task, executor)
@@ -143,15 +143,15 @@ def play(
         refuse_full_disk(config.task, info.observation_schema, root)
         config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         if environment.world is not None:
-            config = replace(config, task=_task_with_anchors(config, owner, executor))
+            config = replace(config, task=_task_with_anchors(config, experiment, executor))
         if directory:  # again: minutes may have gone by
             refuse_occupied(directory)
-        opening = _build_opened_event(config, agent, owner, run_id, info, price, probed)
-        experiment.list_run(opening)
+        opening = _build_opened_event(config, agent, experiment, run_id, info, price, probed)
+        experiments.list_run(opening)
         writer = stack.enter_context(RunWriter(root, opening, create_guard(opening)))
         writer.listen(observer)
         opened(writer.paths, writer.state)
-        return _play_to_end(writer, executor, owner, agent, directory)
+        return _play_to_end(writer, executor, experiment, agent, directory)
 
 
 def resume(  # noqa: PLR0913 - each is an argument of its own
@@ -182,7 +182,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     refuse_release(root)
     record = read_run(root)
     state = record.state
-    lost = "" if state.stage is Stage.FINISHED else experiment.describe_lost_secret(root, state.opened)
+    lost = "" if state.stage is Stage.FINISHED else experiments.describe_lost_secret(root, state.opened)
     try:
         check_agent(root, state.opened, trusted=trusted)
     except UsageError as error:
@@ -195,7 +195,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
             writer.write_document()  # it may be missing after the last event
         opened(RunPaths(root), state)
         return state
-    owner = experiment.of_run(root, state.opened)
+    experiment = experiments.of_run(root, state.opened)
     import_for_record(root, state.opened, trusted=trusted)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root, guard=create_guard(state.opened)))
@@ -206,14 +206,14 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
                 agent.refuse(state.opened.task.environment.name)
             program = check_program(root, state, agent, allowed=allow_changed_program)
         config = config_for_resume(state.opened, workers, executor_name, executor_address)
-        paths, secret = writer.paths, owner.key(state.opened.split)
+        paths, secret = writer.paths, experiment.key(state.opened.split)
         executor = stack.enter_context(open_executor(config, paths.workers, paths.simulator_log, secret))
         check_fingerprint(state.opened, _executor_info_for_resume(executor, root, state))
-        job_builder(state, owner)
+        job_builder(state, experiment)
         writer.record(RunResumed(now(), program))
         writer.listen(observer)
         opened(writer.paths, writer.state)
-        return _play_to_end(writer, executor, owner, agent, directory)
+        return _play_to_end(writer, executor, experiment, agent, directory)
 
 
 def _executor_info_for_resume(executor: Executor, root: Path, state: RunState) -> ExecutorInfo:
@@ -228,16 +228,20 @@ def _executor_info_for_resume(executor: Executor, root: Path, state: RunState) -
         ) from error
 
 
-def job_builder(state: RunState, owner: experiment.Experiment) -> EpisodeJobBuilder:
+def job_builder(state: RunState, experiment: experiments.Experiment) -> EpisodeJobBuilder:
     """Return the builder of a run's jobs; raise ``RecordError`` if its cases violate the commitment."""
     opened = state.opened
-    return EpisodeJobBuilder(experiment.committed_cases(opened, owner), owner.key(opened.split), opened.seed)
+    return EpisodeJobBuilder(experiments.committed_cases(opened, experiment), experiment.key(opened.split), opened.seed)
 
 
 def _play_to_end(
-    writer: RunWriter, executor: Executor, owner: experiment.Experiment, agent: Agent, directory: Path | None = None
+    writer: RunWriter,
+    executor: Executor,
+    experiment: experiments.Experiment,
+    agent: Agent,
+    directory: Path | None = None,
 ) -> RunState:
-    builder = job_builder(writer.state, owner)
+    builder = job_builder(writer.state, experiment)
     try:
         with shortage_as_error():
             _play_stages(writer, executor, builder, agent, directory)
@@ -343,24 +347,24 @@ def _camera(opened: RunOpened) -> LocalCamera | None:
     return LocalCamera(opened.task.environment, *schemas, pinned=is_pinned(opened), interface=opened.interface)
 
 
-def _task_with_anchors(config: RunConfig, owner: experiment.Experiment, executor: Executor) -> Task:
+def _task_with_anchors(config: RunConfig, experiment: experiments.Experiment, executor: Executor) -> Task:
     """Return a run's task with anchors of its world, measured on its held-out cases without charge."""
     spec = config.task.environment
-    builder = EpisodeJobBuilder(owner.cases(spec.name, config.split), owner.key(config.split), run_seed=0)
+    builder = EpisodeJobBuilder(experiment.cases(spec.name, config.split), experiment.key(config.split), run_seed=0)
     return replace(config.task, environment=measure_world_anchors(executor, spec, builder, config.task.held_out_cases))
 
 
 def _build_opened_event(
     config: RunConfig,
     agent: Agent,
-    owner: experiment.Experiment,
+    experiment: experiments.Experiment,
     run_id: str,
     info: ExecutorInfo,
     price: PriceSnapshot | None,
     probed: Probe | None,
 ) -> RunOpened:
     environment = config.task.environment
-    case_set = owner.cases(environment.name, config.split)
+    case_set = experiment.cases(environment.name, config.split)
     return RunOpened(
         time=now(),
         run_id=run_id,
@@ -369,8 +373,8 @@ def _build_opened_event(
         agent=config.agent,
         seed=config.seed,
         split=config.split,
-        experiment=owner.identity,
-        commitment=cases.commitment(case_set, cases.salt(owner.key(config.split), environment.name)),
+        experiment=experiment.identity,
+        commitment=cases.commitment(case_set, cases.salt(experiment.key(config.split), environment.name)),
         versions=info.versions,
         spec_sha256=spec_sha256(environment),
         isolation=info.isolation,
@@ -380,7 +384,7 @@ def _build_opened_event(
         price=price,
         simulator_code=info.simulator_code,
         interface=info.interface,
-        revealed=config.split is not SplitSource.PUBLIC and experiment.is_revealed(config.runs, config.experiment),
+        revealed=config.split is not SplitSource.PUBLIC and experiments.is_revealed(config.runs, config.experiment),
         evopolicygym_version=package_version(),
         agent_version=agent_version(agent, info.isolation),
         model_details=model_details(agent),

@@ -137,7 +137,7 @@ class Backend(Protocol):
 
     guarantees: frozenset[Guarantee]
     """Its guarantees for policies and, if it is a ``ProgramBackend``, for an agent's program."""
-    walls: frozenset[SandboxFeature]
+    required_features: frozenset[SandboxFeature]
     """Features that it needs; if the machine lacks one, the backend is used only if the user allows that."""
 
     def findings(self) -> Mapping[str, str]:

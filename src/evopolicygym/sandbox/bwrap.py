@@ -254,7 +254,7 @@ def _expect(word: str, line: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatorWalls:
+class SimulatorSandbox:
     """The sandbox of a simulator, if there is one."""
 
     words: tuple[str, ...]
@@ -263,19 +263,19 @@ class SimulatorWalls:
     """A description for the run's record."""
 
 
-def simulator_walls(read_only: Iterable[Path], hidden: Path, writes_below: Path) -> SimulatorWalls:
+def simulator_sandbox_in(read_only: Iterable[Path], hidden: Path, writes_below: Path) -> SimulatorSandbox:
     """Return a sandbox in which directories are read-only and one is empty, if this machine can make it.
 
     Directories that contain ``writes_below`` are left as they are.
     """
     directories = {str(path.resolve()) for path in read_only if path.is_dir() and not _contains(path, writes_below)}
     empty = str(hidden.resolve()) if hidden.is_dir() and not _contains(hidden, writes_below) else ""
-    return _try_walls(tuple(sorted(directories)), empty)
+    return _try_simulator_sandbox(tuple(sorted(directories)), empty)
 
 
-def no_walls(reason: str) -> SimulatorWalls:
+def no_simulator_sandbox(reason: str) -> SimulatorSandbox:
     """Return no sandbox, with the reason."""
-    return SimulatorWalls((), f"plays with its user's rights: {reason}")
+    return SimulatorSandbox((), f"plays with its user's rights: {reason}")
 
 
 def _contains(directory: Path, other: Path) -> bool:
@@ -283,7 +283,7 @@ def _contains(directory: Path, other: Path) -> bool:
 
 
 @cache
-def _try_walls(read_only: tuple[str, ...], hidden: str) -> SimulatorWalls:
+def _try_simulator_sandbox(read_only: tuple[str, ...], hidden: str) -> SimulatorSandbox:
     """Return the sandbox if a policy's sandbox can be made inside it, else none."""
     mounts = (word for path in read_only for word in ("--ro-bind", path, path))
     empty = ("--tmpfs", hidden) if hidden else ()
@@ -292,7 +292,7 @@ def _try_walls(read_only: tuple[str, ...], hidden: str) -> SimulatorWalls:
         inner = [bwrap(), *USER_NAMESPACE, *NAMESPACES, "--ro-bind", "/", "/", "--", "/bin/true"]
         process = subprocess.run([*words, *inner], capture_output=True, check=False, timeout=PATIENCE_S, text=True)
     except (SandboxError, OSError, subprocess.TimeoutExpired) as error:
-        return no_walls(str(error))
+        return no_simulator_sandbox(str(error))
     if process.returncode:
-        return no_walls(f"no sandbox can be made in another here: {process.stderr.strip()[:200]}")
-    return SimulatorWalls(words, "no network; its own files and ours can't be written, and no secret be read")
+        return no_simulator_sandbox(f"no sandbox can be made in another here: {process.stderr.strip()[:200]}")
+    return SimulatorSandbox(words, "no network; its own files and ours can't be written, and no secret be read")

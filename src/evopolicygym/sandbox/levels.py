@@ -149,7 +149,7 @@ def _try_backend(
     why: Mapping[str, str],
 ) -> ChosenBackend:
     findings = backend.findings()
-    missing = {feature: reason for feature in sorted(backend.walls) if (reason := lacks(feature))}
+    missing = {feature: reason for feature in sorted(backend.required_features) if (reason := lacks(feature))}
     for feature in missing.keys() - allowed:
         raise SandboxError(
             f"Isolation {name!r} needs {feature}, which is missing here: {missing[feature]}. To play without it, pass "

@@ -87,6 +87,7 @@ class LinearSearchAgent:
     strategy: Callable[[int, int, int], Strategy]
     """Called with the number of weights of a candidate, the population size, and the seed."""
     max_turns: int = 1
+    reads_output: bool = True
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent."""

@@ -18,7 +18,7 @@ from evopolicygym.analysis.conduct.detector import (
     DETECTORS,
     MOST_PROGRAM_BYTES,
     AgentProgram,
-    ConductFinding,
+    AuditFinding,
     Detector,
     Grade,
     Location,
@@ -239,7 +239,7 @@ MOST_FINDINGS = 200
 class Conduct:
     """The findings about an agent in a run."""
 
-    findings: tuple[ConductFinding, ...]
+    findings: tuple[AuditFinding, ...]
     """The gravest first."""
     commands: int
     """Number of shell commands that were read."""
@@ -273,7 +273,7 @@ def audit_run(record: RunRecord, detectors: Mapping[str, Detector]) -> Conduct:
     unread = sum(program.language == "python" and read_program(program) is None for program in material.programs)
     if unread:
         material.note(f"{unread} Python programs can't be parsed, or are too large, and were left out")
-    findings, notes = list[ConductFinding](), list(material.notes)
+    findings, notes = list[AuditFinding](), list(material.notes)
     for name, detector in detectors.items():
         distinct = _distinct(detector.look(material))
         if len(distinct) > MOST_FINDINGS:
@@ -283,9 +283,9 @@ def audit_run(record: RunRecord, detectors: Mapping[str, Detector]) -> Conduct:
     return Conduct(tuple(ordered), len(material.commands), len(material.programs), material.transcript, tuple(notes))
 
 
-def _distinct(findings: Iterable[ConductFinding]) -> list[ConductFinding]:
+def _distinct(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
     """Return findings, the same words of the same grade once, with how often they were found."""
-    first: dict[tuple[str, str, str], ConductFinding] = {}
+    first: dict[tuple[str, str, str], AuditFinding] = {}
     for finding in findings:
         key = (finding.grade, finding.what, finding.words)
         known = first.get(key)

@@ -58,7 +58,7 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
-class ConductFinding:
+class AuditFinding:
     """One thing that was found."""
 
     detector: str
@@ -277,5 +277,5 @@ class Detector:
 
     about: str
     """What the detector finds, in a line."""
-    look: Callable[[Material], Iterator[ConductFinding]]
+    look: Callable[[Material], Iterator[AuditFinding]]
     """Yields what it found, in the order of the material."""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.analysis.drawing.figure import EXTRA, GREY, EntryStyle
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.ranking.bootstrap import Floats
+from evopolicygym.analysis.report_data import ReportData
 from evopolicygym.core.errors import MissingExtra, UnknownName
 
 try:
@@ -100,13 +100,13 @@ def _style() -> Iterator[None]:
         yield
 
 
-def with_style(draw: Callable[[Findings], Figure]) -> Callable[[Findings], Figure]:
+def with_style(draw: Callable[[ReportData], Figure]) -> Callable[[ReportData], Figure]:
     """Return a function that draws in our style."""
 
     @wraps(draw)
-    def draw_with_style(findings: Findings) -> Figure:
+    def draw_with_style(data: ReportData) -> Figure:
         with _style():
-            return draw(findings)
+            return draw(data)
 
     return draw_with_style
 

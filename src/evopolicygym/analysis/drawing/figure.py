@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.lineage.edits import ASIDE, COUNTED
+from evopolicygym.analysis.report_data import ReportData
 from evopolicygym.core.registry import Registry
 from evopolicygym.core.submission import EditKind
 from evopolicygym.core.text import printable
@@ -38,8 +38,8 @@ class Drawing:
     """What a reader sees in it, in a sentence."""
     method: str
     """How it was computed, in a sentence."""
-    draw: "Callable[[Findings], Figure]"
-    """Returns a figure of any findings, none included; a pure function."""
+    draw: "Callable[[ReportData], Figure]"
+    """Returns a figure of any runs, none included; a pure function."""
     needs: tuple[str, ...] = ()
     """Diagnostics that it draws."""
 
@@ -69,10 +69,10 @@ def entry_style(index: int) -> EntryStyle:
     return EntryStyle(COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)], LINES[index % len(LINES)])
 
 
-def entry_styles(findings: Findings) -> dict[str, EntryStyle]:
+def entry_styles(data: ReportData) -> dict[str, EntryStyle]:
     """Return the style of each entry, the same in all figures: the played ones, then the shipped ones."""
-    standings = findings.board.standings if findings.board else ()
-    labels = dict.fromkeys([*findings.labels, *(standing.entry.label for standing in standings)])
+    standings = data.board.standings if data.board else ()
+    labels = dict.fromkeys([*data.labels, *(standing.entry.label for standing in standings)])
     return {label: entry_style(index) for index, label in enumerate(labels)}
 
 

@@ -13,10 +13,10 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import Drawing, entry_styles, short_names
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.aggregates import EntryAggregates
 from evopolicygym.analysis.ranking.leaderboard import Score
+from evopolicygym.analysis.report_data import ReportData
 
 TITLE = "Aggregates of normalised scores"
 MOST = 30
@@ -32,13 +32,13 @@ PANELS: Mapping[str, Callable[[EntryAggregates], Score]] = {
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
-    rows = [row for row in findings.aggregates.entries if row.entry.kind != ANCHOR][:MOST]
+    rows = [row for row in data.aggregates.entries if row.entry.kind != ANCHOR][:MOST]
     if not rows:
         return placeholder_figure(TITLE, "No entry has scores that can be normalised on all tasks.")
     figure, cells = panels(TITLE, list(PANELS), columns=4, height=0.55 + 0.2 * len(rows), sharex=True, sharey=True)
-    styles, names = entry_styles(findings), short_names(row.entry.label for row in rows)
+    styles, names = entry_styles(data), short_names(row.entry.label for row in rows)
     for axes, score_of in zip(cells, PANELS.values(), strict=True):
         for at, row in enumerate(rows):
             style, score = styles[row.entry.label], score_of(row)

@@ -16,7 +16,7 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import GREY, Drawing, EntryStyle, entry_styles, short_names
-from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.report_data import ReportData
 
 TITLE = "Allocation of the budget"
 MOST = 12
@@ -27,15 +27,15 @@ TENTHS = 10
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
-    uses = findings.measured("budget")
-    uses_by_entry = {label: [use for run, use in uses if run.result.agent == label] for label in findings.labels}
+    uses = data.measured("budget")
+    uses_by_entry = {label: [use for run, use in uses if run.result.agent == label] for label in data.labels}
     shown = {label: own for label, own in uses_by_entry.items() if any(use.submissions for use in own)}
     entries = list(shown)[:MOST]
     if not entries:
         return placeholder_figure(TITLE, "No run has a submission.")
-    called, look = short_names(entries, LONGEST), entry_styles(findings)
+    called, look = short_names(entries, LONGEST), entry_styles(data)
     figure, cells = panels(
         TITLE, [called[entry] for entry in entries], columns=COLUMNS, height=1.6, sharex=True, sharey=True
     )

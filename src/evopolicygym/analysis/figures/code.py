@@ -17,7 +17,7 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import Drawing, entry_styles, short_names
-from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.report_data import ReportData
 
 TITLE = "Code over time"
 MOST = 8
@@ -26,17 +26,17 @@ COUNTED = {"lines": "lines that are not blank", "functions": "functions", "branc
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
     runs = [
         (run.result.agent, code, run.measured["budget"])
-        for run, code in findings.measured("code")
+        for run, code in data.measured("code")
         if "budget" in run.measured and any(code.submissions)
     ]
-    entries = [label for label in findings.labels if any(label == own for own, _, _ in runs)][:MOST]
+    entries = [label for label in data.labels if any(label == own for own, _, _ in runs)][:MOST]
     if not entries:
         return placeholder_figure(TITLE, "No run has a checkpoint whose code could be read.")
-    look, shown = entry_styles(findings), short_names(entries)
+    look, shown = entry_styles(data), short_names(entries)
     figure, cells = panels(TITLE, list(COUNTED.values()), columns=3, height=1.9)
     for axes, what in zip(cells, COUNTED, strict=True):
         for label in entries:

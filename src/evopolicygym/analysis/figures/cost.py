@@ -14,8 +14,8 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import Drawing, entry_styles, short_names
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.ranking.leaderboard import Standing
+from evopolicygym.analysis.report_data import ReportData
 from evopolicygym.analysis.tables.table import AT_LEAST
 
 TITLE = "Cost against score"
@@ -28,11 +28,9 @@ AXES: Sequence[tuple[str, str, Callable[[Standing], float | None]]] = (
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure: a panel for money and one for tokens, as far as they are known."""
-    standings = (
-        [standing for standing in findings.board.standings if not standing.entry.is_shipped] if findings.board else []
-    )
+    standings = [standing for standing in data.board.standings if not standing.entry.is_shipped] if data.board else []
     known = [
         (title, label, points)
         for title, label, of in AXES
@@ -51,7 +49,7 @@ def draw(findings: Findings) -> Figure:
         for standing in standings
         if any(standing is each for *_, points in known for each, _ in points)
     ]
-    look, shown = entry_styles(findings), short_names(entries)
+    look, shown = entry_styles(data), short_names(entries)
     figure, cells = panels(TITLE, [title for title, *_ in known], columns=2, height=2.3, sharey=True)
     for axes, (_, label, points) in zip(cells, known, strict=True):
         for standing, value in points:

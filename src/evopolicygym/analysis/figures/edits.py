@@ -17,8 +17,8 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import EDIT_STYLES, KINDS, Drawing, short_names
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.lineage.edits import COUNTED
+from evopolicygym.analysis.report_data import ReportData
 from evopolicygym.core.submission import EditKind
 
 TITLE = "Edits and whether they paid"
@@ -29,11 +29,11 @@ COLUMNS = 2
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure: a row of two panels for each kind of task."""
-    runs = [(run.group, edits) for run, edits in findings.measured("edits")]
+    runs = [(run.group, edits) for run, edits in data.measured("edits")]
     kinds = sorted({group.kind for group, _ in runs})
-    entries = [label for label in findings.labels if any(group.entry == label for group, _ in runs)][:MOST]
+    entries = [label for label in data.labels if any(group.entry == label for group, _ in runs)][:MOST]
     titles = [f"{kind} tasks: {what}" for kind in kinds for what in ("share of edits", "hit rate")]
     counted = {
         (label, kind): [edits for group, edits in runs if group.entry == label and group.kind == kind]

@@ -16,7 +16,7 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import COLOURS, HATCHES, Drawing, short_names
-from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.report_data import ReportData
 from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
 
@@ -34,10 +34,10 @@ NARROWEST = 10.0
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
-    runs = [(run.result.agent, counts) for run, counts in findings.measured("failures")]
-    entries = [label for label in findings.labels if any(own == label for own, _ in runs)][:MOST]
+    runs = [(run.result.agent, counts) for run, counts in data.measured("failures")]
+    entries = [label for label in data.labels if any(own == label for own, _ in runs)][:MOST]
     if not entries:
         return placeholder_figure(TITLE, "No run's failures are known.")
     shown = short_names(entries, LONGEST)

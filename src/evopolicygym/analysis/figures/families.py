@@ -2,8 +2,8 @@
 
 from evopolicygym.analysis.drawing.canvas import Figure, add_legend, name_rows, panels, placeholder_figure, with_style
 from evopolicygym.analysis.drawing.figure import GREY, Drawing, entry_styles, short_names, shorten
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
+from evopolicygym.analysis.report_data import ReportData
 
 TITLE = "Rank score by family of tasks"
 MOST = 30
@@ -14,16 +14,16 @@ LONGEST = 20
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
-    board = findings.board
+    board = data.board
     if board is None or not board.standings:
         return placeholder_figure(TITLE, "No entry has a finished run.")
     rows = [standing for standing in board.standings if standing.has_score][:MOST]
     families = list(dict.fromkeys(task.family for task in board.tasks))
     titles = [shorten(family, LONGEST) for family in families]
     figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.55 + 0.2 * len(rows), sharex=True, sharey=True)
-    look, shown = entry_styles(findings), short_names(standing.entry.label for standing in rows)
+    look, shown = entry_styles(data), short_names(standing.entry.label for standing in rows)
     for axes, family in zip(cells, families, strict=True):
         for row, standing in enumerate(rows):
             score = standing.families.get(family)

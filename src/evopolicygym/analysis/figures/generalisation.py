@@ -18,7 +18,7 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import Drawing, EntryStyle, entry_styles, short_names, shorten
-from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.report_data import ReportData
 from evopolicygym.core.score import Estimate, estimate, mean
 
 TITLE = "Generalisation of the selected checkpoint"
@@ -41,17 +41,17 @@ class _EntryMeans:
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
-    entries = findings.labels[:MOST]
+    entries = data.labels[:MOST]
     tasks = {
         task: {label: means for label, runs in own.items() if label in entries and (means := _means(runs))}
-        for task, own in findings.by_task_and_entry("generalisation").items()
+        for task, own in data.by_task_and_entry("generalisation").items()
     }
     tasks = {task: own for task, own in tasks.items() if own}
     if not tasks:
         return placeholder_figure(TITLE, "No run has a selected checkpoint.")
-    look, shown = entry_styles(findings), short_names(entries)
+    look, shown = entry_styles(data), short_names(entries)
     figure, cells = panels(TITLE, [shorten(task, LONGEST) for task in tasks], columns=COLUMNS, height=1.6)
     for axes, own in zip(cells, tasks.values(), strict=True):
         _draw_task(axes, own, entries, look)

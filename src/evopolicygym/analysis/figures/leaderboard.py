@@ -12,9 +12,9 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import GREY, Drawing, entry_styles, short_names
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
+from evopolicygym.analysis.report_data import ReportData
 
 TITLE = "Leaderboard"
 MOST = 40
@@ -24,15 +24,15 @@ OUTSIDE = 1.015
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
-    board = findings.board
+    board = data.board
     if board is None or not board.standings:
         return placeholder_figure(TITLE, "No entry has a finished run.")
     rows = [standing for standing in board.standings if standing.has_score][:MOST]
     figure = new_figure(TITLE, 1.0 + 0.24 * len(rows))
     axes = figure.subplots()
-    look = entry_styles(findings)
+    look = entry_styles(data)
     for row, standing in enumerate(rows):
         own, score = look[standing.entry.label], standing.rank_score
         colour = GREY if standing.entry.kind == ANCHOR else own.colour

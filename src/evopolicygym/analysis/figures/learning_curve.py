@@ -19,7 +19,7 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import GREY, Drawing, EntryStyle, Line, entry_styles, short_names, shorten
-from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.report_data import ReportData
 
 TITLE = "Learning curves"
 MOST = 8
@@ -31,13 +31,13 @@ BEST_LINE: Line = (0, (6, 2))
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
-    curves = findings.by_task_and_entry("learning_curve")
+    curves = data.by_task_and_entry("learning_curve")
     if not curves:
         return placeholder_figure(TITLE, "No run has a learning curve.")
-    entries = findings.labels[:MOST]
-    look, shown = entry_styles(findings), short_names(entries)
+    entries = data.labels[:MOST]
+    look, shown = entry_styles(data), short_names(entries)
     figure, cells = panels(
         TITLE,
         [shorten(task, LONGEST) for task in curves],
@@ -46,7 +46,7 @@ def draw(findings: Findings) -> Figure:
     )
     lines: dict[str, Line2D] = {}
     for axes, (task, by_entry) in zip(cells, curves.items(), strict=True):
-        lines |= _draw_ends(axes, findings, task)
+        lines |= _draw_ends(axes, data, task)
         _draw_task(axes, {entry: by_entry[entry] for entry in entries if entry in by_entry}, look)
     add_legend(
         figure,
@@ -54,8 +54,8 @@ def draw(findings: Findings) -> Figure:
         [*(legend_key(look[entry], shown[entry]) for entry in entries), *lines.values()],
         side="best validation mean",
     )
-    if len(findings.labels) > MOST:
-        figure.suptitle(f"{TITLE} (the best {MOST} of {len(findings.labels)} entries)", x=0.01, ha="left")
+    if len(data.labels) > MOST:
+        figure.suptitle(f"{TITLE} (the best {MOST} of {len(data.labels)} entries)", x=0.01, ha="left")
     return figure
 
 
@@ -72,11 +72,11 @@ def _draw_task(axes: Axes, by_entry: Mapping[str, Sequence[Any]], look: Mapping[
     axes.margins(y=0.08)
 
 
-def _draw_ends(axes: Axes, findings: Findings, task: str) -> dict[str, Line2D]:
+def _draw_ends(axes: Axes, data: ReportData, task: str) -> dict[str, Line2D]:
     """Draw uniform random and the best that was published, where they are known, and return their keys."""
-    anchors = (run.result.random_anchor for run in findings.runs if run.result.task == task)
+    anchors = (run.result.random_anchor for run in data.runs if run.result.task == task)
     random = next((anchor.mean for anchor in anchors if anchor), None)
-    standings = findings.board.standings if findings.board else ()
+    standings = data.board.standings if data.board else ()
     published = [
         standing.tasks[task].cell.mean for standing in standings
         if standing.entry.kind == "agent" and standing.entry.is_shipped

@@ -18,7 +18,7 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import Drawing, EntryStyle, entry_styles, short_names, shorten
-from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.report_data import ReportData
 from evopolicygym.core.score import normalised
 
 TITLE = "Learning curves by family"
@@ -31,16 +31,16 @@ WHOLE = 100
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
     families: dict[str, dict[str, list[LearningCurve]]] = defaultdict(lambda: defaultdict(list))
-    for run, curve in findings.measured("learning_curve"):
+    for run, curve in data.measured("learning_curve"):
         if all_finite(curve.baseline, curve.final) and curve.final > curve.baseline:
             families[run.result.family][run.result.agent].append(curve)
     if not families:
         return placeholder_figure(TITLE, "No run has improved.")
-    entries = [label for label in findings.labels if any(label in by_entry for by_entry in families.values())][:MOST]
-    look, shown = entry_styles(findings), short_names(entries)
+    entries = [label for label in data.labels if any(label in by_entry for by_entry in families.values())][:MOST]
+    look, shown = entry_styles(data), short_names(entries)
     figure, cells = panels(
         TITLE, [shorten(family, LONGEST) for family in sorted(families)], columns=COLUMNS, height=1.9
     )

@@ -18,7 +18,7 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import EDIT_STYLES, GREY, KINDS, Drawing, short_names, shorten
-from evopolicygym.analysis.findings import Findings, RunFindings
+from evopolicygym.analysis.report_data import ReportData, ReportRun
 from evopolicygym.core.submission import STARTER, EditKind
 from evopolicygym.records.rows import Edit
 
@@ -34,9 +34,9 @@ SIZE, LARGE = 4.5, 8.0
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure: a panel for each run that is drawn."""
-    every = _first_runs(findings)
+    every = _first_runs(data)
     drawn = list(islice(every, MOST))
     if not drawn:
         return placeholder_figure(TITLE, "No run has a submission.")
@@ -55,18 +55,18 @@ def draw(findings: Findings) -> Figure:
     return figure
 
 
-def _first_runs(findings: Findings) -> list[tuple[RunFindings, Edits]]:
+def _first_runs(data: ReportData) -> list[tuple[ReportRun, Edits]]:
     """Return the first run of each entry on each task that has a submission."""
-    order = {label: at for at, label in enumerate(findings.labels)}
-    first: dict[tuple[str, str], tuple[RunFindings, Edits]] = {}
-    for run, edits in findings.measured("edits"):
+    order = {label: at for at, label in enumerate(data.labels)}
+    first: dict[tuple[str, str], tuple[ReportRun, Edits]] = {}
+    for run, edits in data.measured("edits"):
         if edits.submissions:
             first.setdefault((run.result.task, run.result.agent), (run, edits))
-    tasks = findings.tasks
+    tasks = data.tasks
     return sorted(first.values(), key=lambda group: (tasks.index(group[0].result.task), order[group[0].result.agent]))
 
 
-def _draw_run(axes: Axes, run: RunFindings, submissions: Sequence[Edit]) -> None:
+def _draw_run(axes: Axes, run: ReportRun, submissions: Sequence[Edit]) -> None:
     known = {
         edit.submission: edit.validation_mean
         for edit in submissions

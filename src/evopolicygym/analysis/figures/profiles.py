@@ -10,8 +10,8 @@ from evopolicygym.analysis.drawing.canvas import (
     with_style,
 )
 from evopolicygym.analysis.drawing.figure import Drawing, entry_styles, short_names
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
+from evopolicygym.analysis.report_data import ReportData
 
 TITLE = "Performance profiles"
 MOST = 8
@@ -25,15 +25,15 @@ MARKS = 6
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure."""
-    entries = [row for row in findings.aggregates.entries if row.entry.kind != ANCHOR]
+    entries = [row for row in data.aggregates.entries if row.entry.kind != ANCHOR]
     if not entries:
         return placeholder_figure(TITLE, "No entry has scores that can be normalised on all tasks.")
     rows = entries[:MOST]
     figure = new_figure(TITLE, HEIGHT)
     axes = figure.subplots()
-    styles, names = entry_styles(findings), short_names(row.entry.label for row in rows)
+    styles, names = entry_styles(data), short_names(row.entry.label for row in rows)
     for row in rows:
         style, profile = styles[row.entry.label], row.profile
         axes.step(

@@ -27,10 +27,10 @@ from evopolicygym.analysis.drawing.figure import (
     short_names,
     shorten,
 )
-from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Standing
 from evopolicygym.analysis.ranking.score_table import TaskRow
+from evopolicygym.analysis.report_data import ReportData
 
 TITLE = "Held-out mean return by task"
 MOST, MOST_LINES = 15, len(LINES)
@@ -42,9 +42,9 @@ IDLE_LINE: Line = (0, (4, 2, 1, 2))
 
 
 @with_style
-def draw(findings: Findings) -> Figure:
+def draw(data: ReportData) -> Figure:
     """Return the figure: a row for each entry that was played, or for each shipped one where none was."""
-    board = findings.board
+    board = data.board
     standings = [standing for standing in board.standings if standing.entry.kind != ANCHOR] if board else []
     played = [standing for standing in standings if not standing.entry.is_shipped]
     rows, lines = (
@@ -61,7 +61,7 @@ def draw(findings: Findings) -> Figure:
         short_names((standing.entry.label for standing in rows), LONGEST),
         short_names(line.entry.label for line in lines),
     )
-    look = entry_styles(findings)
+    look = entry_styles(data)
     anchor = next((standing for standing in board.standings if standing.entry.kind == ANCHOR), None)
     for axes, task in zip(cells, board.tasks, strict=True):
         _draw_lines(axes, task, anchor, lines, look)

@@ -24,7 +24,7 @@ from evopolicygym.analysis.ranking.bootstrap import Floats, t_quantile
 from evopolicygym.analysis.ranking.decision import LEVEL, deviate, separation_chance, two_sided
 from evopolicygym.analysis.ranking.known_scale import KnownScores, known_scale
 from evopolicygym.analysis.ranking.noise import SHIPPED, NoiseFloor, noise_floor, repeated_samples
-from evopolicygym.core.finding import ProgressTracker, no_progress
+from evopolicygym.core.check_result import ProgressTracker, no_progress
 from evopolicygym.records.rows import RunRow
 
 FEWEST, MOST = 2, 100

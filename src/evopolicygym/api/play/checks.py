@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.core.finding import Finding
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.runs.config import absolutize_paths
 
 
-def check_environment(name: str | Path) -> tuple[Finding, ...]:
+def check_environment(name: str | Path) -> tuple[CheckResult, ...]:
     """Play an environment for up to half a minute, and check that it keeps its contract.
 
     Args:
@@ -33,7 +33,7 @@ def check_agent(
     command: Sequence[str] = (),
     patience: float = 300.0,
     budget: int = 128,
-) -> tuple[Finding, ...]:
+) -> tuple[CheckResult, ...]:
     """Check that an agent plays a short run, stops in the middle, resumes, and leaves no process behind.
 
     With ``model_url`` in the options of ``neutral``, ``rewrite``, ``openevolve`` or ``gepa``, one request tells how
@@ -61,7 +61,7 @@ def check_agent(
     return tuple(check(name, model, options, absolutize_paths(command), patience, budget=budget))
 
 
-def check_executor(name: str, *, address: str = "") -> tuple[Finding, ...]:
+def check_executor(name: str, *, address: str = "") -> tuple[CheckResult, ...]:
     """Have an executor play the same cases as this machine alone, and compare episodes and files.
 
     Args:
@@ -82,7 +82,7 @@ def check_executor(name: str, *, address: str = "") -> tuple[Finding, ...]:
     return tuple(check(name, address))
 
 
-def check_sandbox(name: str) -> tuple[Finding, ...]:
+def check_sandbox(name: str) -> tuple[CheckResult, ...]:
     """Have hostile policies attack a sandbox backend for a minute; what it guarantees must hold.
 
     Args:
@@ -104,7 +104,7 @@ def check_sandbox(name: str) -> tuple[Finding, ...]:
     return tuple(check(name))
 
 
-def check_tracker(name: str) -> tuple[Finding, ...]:
+def check_tracker(name: str) -> tuple[CheckResult, ...]:
     """Have a tracker log a short run that stops in the middle, then the rest of it.
 
     Args:
@@ -124,7 +124,7 @@ def check_tracker(name: str) -> tuple[Finding, ...]:
     return tuple(check(name))
 
 
-def check_exporter(name: str) -> tuple[Finding, ...]:
+def check_exporter(name: str) -> tuple[CheckResult, ...]:
     """Have an export format write a short run, write it again, and fail in the middle.
 
     Args:
@@ -144,7 +144,7 @@ def check_exporter(name: str) -> tuple[Finding, ...]:
     return tuple(check(name))
 
 
-def check_figure(name: str) -> tuple[Finding, ...]:
+def check_figure(name: str) -> tuple[CheckResult, ...]:
     """Draw a figure of a short run and of none, twice in every format.
 
     Args:
@@ -164,7 +164,7 @@ def check_figure(name: str) -> tuple[Finding, ...]:
     return tuple(check(name))
 
 
-def check_diagnostic(name: str) -> tuple[Finding, ...]:
+def check_diagnostic(name: str) -> tuple[CheckResult, ...]:
     """Measure a short run and one without submissions by a diagnostic, and sum up one and two runs.
 
     Args:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
+from evopolicygym.core.check_result import REPLAY, CheckResult, ReplayVerdict, ReplayWatch, unwatched
 from evopolicygym.core.directories import DEFAULT_RUNS
-from evopolicygym.core.finding import REPLAY, Finding, ReplayVerdict, ReplayWatch, unwatched
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.run import Stage
 from evopolicygym.records.checked import open_usable_runs
@@ -38,7 +38,7 @@ class Replayer:
     agent: AgentReplayOptions | None = None
     """The model that is played again; None to leave it."""
 
-    def settle(self, root: Path, audited: Sequence[Finding]) -> list[Finding]:
+    def settle(self, root: Path, audited: Sequence[CheckResult]) -> list[CheckResult]:
         """Return the findings of a record, with that of its replay and of its agent's.
 
         Raises ``UsageError`` or ``RecordError`` for a record that can't be played again here, such as one of an
@@ -47,7 +47,7 @@ class Replayer:
         record = read_run(root)
         state = record.state
         if state.stage is Stage.FINISHED and state.selected is None:
-            nothing = Finding(REPLAY, ok=True, detail="nothing to play again: no submission could be scored")
+            nothing = CheckResult(REPLAY, ok=True, detail="nothing to play again: no submission could be scored")
             return [*audited, nothing, *self._settle_agent(record)]
         total = sum(len(checkpoints_of(state, split)) * state.cases(split) for split in HIDDEN)
         played = list(self.watch(play_again(root, self.options, HIDDEN), total))
@@ -56,12 +56,12 @@ class Replayer:
             keep_replayed(record)
         settled = [_settled(finding) if verdict is not ReplayVerdict.DIFFERENT else finding for finding in audited]
         is_same = verdict is ReplayVerdict.SAME
-        replayed = Finding(REPLAY, is_same, f"{detail}{_how_played(played)}", verdict=verdict.value)
+        replayed = CheckResult(REPLAY, is_same, f"{detail}{_how_played(played)}", verdict=verdict.value)
         return [*settled, replayed, *self._settle_agent(record)]
 
-    def _settle_agent(self, record: RunRecord) -> Iterator[Finding]:
+    def _settle_agent(self, record: RunRecord) -> Iterator[CheckResult]:
         if self.agent is not None:
-            yield Finding(AGENT, *replay_agent(record, self.agent, self.watch))
+            yield CheckResult(AGENT, *replay_agent(record, self.agent, self.watch))
 
 
 def open_replayer(
@@ -84,7 +84,7 @@ def open_replayer(
     )
 
 
-def _settled(finding: Finding) -> Finding:
+def _settled(finding: CheckResult) -> CheckResult:
     if not finding.settled_by_replay:
         return finding
     return replace(finding, ok=True, detail="its files were left out of this record; the replay stands for them")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.analysis.conduct.audit_run import GRAVEST_FIRST, Conduct, audit_run, audit_runs, load_detectors
-from evopolicygym.analysis.conduct.detector import ConductFinding, Grade
+from evopolicygym.analysis.conduct.detector import AuditFinding, Grade
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Diagnostic, group_of, summary_table, table_over_runs
 from evopolicygym.analysis.measurement_index import MeasurementIndex, RunMeasurements, is_kept, run_key
 from evopolicygym.analysis.ranking.comparability import facts_of
@@ -209,7 +209,7 @@ class Audit(TableSet):
         """The same as a JSON document."""
         return _audit_document(self._by_entry, self.problems)
 
-    def __iter__(self) -> Iterator[tuple[Path, ConductFinding]]:
+    def __iter__(self) -> Iterator[tuple[Path, AuditFinding]]:
         """Yield all findings, each with its run's directory."""
         return ((root, finding) for root, conduct in self.runs.items() for finding in conduct.findings)
 
@@ -292,7 +292,7 @@ def _audit_document(runs: Mapping[Path, tuple[str, Conduct]], problems: Sequence
     }
 
 
-def _finding(one: ConductFinding) -> dict[str, Any]:
+def _finding(one: AuditFinding) -> dict[str, Any]:
     location = {name: value for name, value in asdict(one.location).items() if value}
     summary = {"kind": one.detector, "grade": one.grade.value, "what": one.what}
     return {**summary, **location, "words": one.words, "times": one.times}

@@ -12,9 +12,9 @@ from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.studies import cases_table, power_document, power_table
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.read.table_set import TableSet
+from evopolicygym.core.check_result import ProgressTracker, no_progress
 from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.records.reader import Paths, Problem, find_paths
 
 

@@ -175,7 +175,7 @@ class Run:
             return ""
         from evopolicygym.analysis.drawing.canvas import figure_bytes
         from evopolicygym.analysis.drawing.figure import FIGURES
-        from evopolicygym.analysis.findings import find
+        from evopolicygym.analysis.report_data import find
         from evopolicygym.analysis.results import Results, result_of
         from evopolicygym.records.checked import open_run
 

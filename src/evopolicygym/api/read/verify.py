@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evopolicygym.core.check_result import REPLAY, CheckResult, ReplayVerdict, ReplayWatch, unwatched
 from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.finding import REPLAY, Finding, ReplayVerdict, ReplayWatch, unwatched
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
@@ -29,7 +29,7 @@ class Verification:
     """What was checked of a run's record."""
 
     path: Path
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
 
     @property
     def ok(self) -> bool:
@@ -53,7 +53,7 @@ class Verification:
             finding.ok or finding.verdict == ReplayVerdict.ROUNDING.value for finding in self.findings
         )
 
-    def __iter__(self) -> Iterator[Finding]:
+    def __iter__(self) -> Iterator[CheckResult]:
         return iter(self.findings)
 
     def __repr__(self) -> str:
@@ -113,15 +113,15 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         refuse_release(root)
         asked = (model_url, model_key) if agent else None
         replayer = open_replayer(workers, executor, address, isolation, trust, follow, on_warning, asked)
-    findings, roots = list[Finding](), [root]
+    findings, roots = list[CheckResult](), [root]
     if is_bundle(root):
         bundle = unpack(root)
-        findings.append(Finding(BUNDLE, ok=True, detail=_bundle_detail(bundle.index)))
+        findings.append(CheckResult(BUNDLE, ok=True, detail=_bundle_detail(bundle.index)))
         roots = list(bundle.roots)
     elif root.is_dir() and (below := list(candidates(root))):
         roots = [item for item in below if isinstance(item, Path)]
         problems = [item for item in below if isinstance(item, Problem)]
-        findings += [Finding(str(item.root), ok=False, detail=item.reason, verdict=UNREADABLE) for item in problems]
+        findings += [CheckResult(str(item.root), ok=False, detail=item.reason, verdict=UNREADABLE) for item in problems]
     if len(roots) == 1:
         findings += _findings(roots[0], nonce, replayer)
     for each in roots if len(roots) > 1 else ():
@@ -130,15 +130,15 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     return Verification(root, tuple(findings))
 
 
-def _findings_of_one(root: Path, nonce: str, replayer: "Replayer | None") -> list[Finding]:
+def _findings_of_one(root: Path, nonce: str, replayer: "Replayer | None") -> list[CheckResult]:
     """Return the findings of one of several runs: if it can't be played again, that is a finding, not an error."""
     try:
         return _findings(root, nonce, replayer)
     except (UsageError, RecordError) as error:
-        return [*_findings(root, nonce, None), Finding(REPLAY, ok=False, detail=str(error))]
+        return [*_findings(root, nonce, None), CheckResult(REPLAY, ok=False, detail=str(error))]
 
 
-def _findings(root: Path, nonce: str, replayer: "Replayer | None") -> list[Finding]:
+def _findings(root: Path, nonce: str, replayer: "Replayer | None") -> list[CheckResult]:
     audited = list(findings(root))
     if nonce and len(audited) > 1:  # else the event log is broken
         demanded = nonce_finding(root, read_run(root).state.opened, nonce)

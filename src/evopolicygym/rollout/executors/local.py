@@ -99,14 +99,14 @@ class LocalExecutor:
         """Claim cores and start a worker on each."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(parents=True)
-        self._walls = simulator_sandbox(config.spec.pack, config.isolation, self._scratch)
+        self._simulator_sandbox = simulator_sandbox(config.spec.pack, config.isolation, self._scratch)
         available = len(cores or os.sched_getaffinity(0))
         count = config.workers or available
         need_descriptors(DESCRIPTORS + DESCRIPTORS_OF_WORKER * count)
         if count <= available and not cores:
             self._claims.extend(claim() for _ in range(count))
         usable = cores or [claimed.core for claimed in self._claims]
-        findings = {PACK_FINDING: self._walls.finding} if self._walls else {}
+        findings = {PACK_FINDING: self._simulator_sandbox.finding} if self._simulator_sandbox else {}
         packages = config.policy_packages
         shared = policy_library(packages), versions_of(packages), findings
         self._in_memory = private_copy.new_directory()
@@ -216,7 +216,7 @@ class LocalExecutor:
         connection = Connection(ours.detach())
         try:
             with theirs, regular_file.appender(self._log) as log:
-                process = start_worker(config.spec.pack, theirs.fileno(), self._walls, variables, log)
+                process = start_worker(config.spec.pack, theirs.fileno(), self._simulator_sandbox, variables, log)
         except BaseException:
             connection.close()
             raise

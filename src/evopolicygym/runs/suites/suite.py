@@ -41,10 +41,10 @@ from evopolicygym.runs.config import (
 )
 from evopolicygym.runs.preflight import (
     missing_price_warning,
-    refuse_memory,
     refuse_packages,
     refuse_program,
     refuse_unknown,
+    refuse_unsuitable,
     resolve_price,
 )
 from evopolicygym.runs.suites.cross import (
@@ -235,7 +235,7 @@ def validate_agents(planned: Iterable[PlannedRun]) -> tuple[str, ...]:
     for config in configs:
         agent = make(config.agent)
         refuse_program(config, agent)
-        refuse_memory(config, agent)
+        refuse_unsuitable(config, agent)
         if config.agent.command and isinstance(agent, EnvironmentSpecificAgent):
             agent.refuse(config.task.environment.name)
         warnings.append(missing_price_warning(config.agent, resolve_price(config, agent)))

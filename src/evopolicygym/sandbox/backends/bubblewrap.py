@@ -84,7 +84,7 @@ class Backend:
     """Policies in namespaces, with the confinement of ``process``."""
 
     guarantees = frozenset(Guarantee)
-    walls = frozenset({SandboxFeature.SECCOMP})
+    required_features = frozenset({SandboxFeature.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
         """Run ``true`` in a sandbox; raise ``SandboxError`` with bubblewrap's message if it doesn't work here."""

@@ -18,7 +18,7 @@ class Backend:
     """Policies in a plain process, for your own code on your own machine."""
 
     guarantees: frozenset[Guarantee] = frozenset()
-    walls: frozenset[SandboxFeature] = frozenset()
+    required_features: frozenset[SandboxFeature] = frozenset()
 
     def findings(self) -> Mapping[str, str]:
         """Return a warning that nothing is enforced."""

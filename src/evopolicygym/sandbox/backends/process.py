@@ -44,7 +44,7 @@ class Backend:
         Guarantee.FILES_PRIVATE,
         Guarantee.PROGRAM_ENCLOSED,
     }
-    walls = frozenset({SandboxFeature.LANDLOCK, SandboxFeature.SECCOMP})
+    required_features = frozenset({SandboxFeature.LANDLOCK, SandboxFeature.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
         """Return what the kernel and libseccomp enforce here."""

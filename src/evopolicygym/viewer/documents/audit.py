@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.analysis.conduct.audit_run import Conduct
-from evopolicygym.analysis.conduct.detector import ConductFinding, Location
+from evopolicygym.analysis.conduct.detector import AuditFinding, Location
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import RunState
 from evopolicygym.records.reader import RunRecord
@@ -52,7 +52,7 @@ def run_audit_bundle(conduct: Conduct | str, record: RunRecord, index: Index) ->
 
 
 def _finding(
-    finding: ConductFinding, state: RunState, index: Index, offsets: Mapping[tuple[str, int], int]
+    finding: AuditFinding, state: RunState, index: Index, offsets: Mapping[tuple[str, int], int]
 ) -> dict[str, Any]:
     location = finding.location
     offset = offsets.get((location.file, location.line))

@@ -18,8 +18,8 @@ from typing import Any
 
 from evopolicygym.analysis.run_tables import RunTables
 from evopolicygym.core.cases import Split
+from evopolicygym.core.check_result import ProgressTracker, no_progress
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.reading import shown

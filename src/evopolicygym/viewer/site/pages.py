@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.core.check_result import ProgressTracker, no_progress
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.finding import ProgressTracker, no_progress
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex

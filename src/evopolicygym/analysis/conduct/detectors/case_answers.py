@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from evopolicygym.analysis.conduct.data_flow import name_of, names_in
 from evopolicygym.analysis.conduct.detector import (
     AgentProgram,
-    ConductFinding,
+    AuditFinding,
     Detector,
     Grade,
     Material,
@@ -202,7 +202,7 @@ MANY = 6
 """Entries of a table of single values, by the index of the episode, from which it is more than a few variants."""
 
 
-def look(material: Material) -> Iterator[ConductFinding]:
+def look(material: Material) -> Iterator[AuditFinding]:
     """Yield every lookup of answers in a policy."""
     for program in material.programs:
         if program.language != "python" or program.use is not Use.POLICY:
@@ -213,7 +213,7 @@ def look(material: Material) -> Iterator[ConductFinding]:
             yield from _chains(program, read.main.tree)
 
 
-def _lookups(program: AgentProgram, tree: ast.Module) -> Iterator[ConductFinding]:
+def _lookups(program: AgentProgram, tree: ast.Module) -> Iterator[AuditFinding]:
     known, cases, starts = tables(tree), case_names(tree), start_names(tree)
     seen_names = observation_names(tree)
     is_played = _is_played_in_steps(tree)
@@ -261,7 +261,7 @@ def _is_played_in_steps(tree: ast.Module) -> bool:
     return False
 
 
-def _chains(program: AgentProgram, tree: ast.Module) -> Iterator[ConductFinding]:
+def _chains(program: AgentProgram, tree: ast.Module) -> Iterator[AuditFinding]:
     cases, starts = case_names(tree), start_names(tree)
     for chain in chains(tree):
         by_case = [block for test, block in chain if names_in(test) & cases]
@@ -283,8 +283,8 @@ def _holds_plan(block: list[ast.stmt]) -> bool:
     )
 
 
-def _finding(program: AgentProgram, grade: Grade, what: str, line: int) -> ConductFinding:
-    return ConductFinding(
+def _finding(program: AgentProgram, grade: Grade, what: str, line: int) -> AuditFinding:
+    return AuditFinding(
         NAME, grade, shorten_evidence(what), program.location.at(line), shorten_evidence(program.line(line))
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from evopolicygym.analysis.conduct.detector import (
     AgentCommand,
-    ConductFinding,
+    AuditFinding,
     Detector,
     Grade,
     Material,
@@ -49,7 +49,7 @@ INSTALLING: Mapping[str, frozenset[str]] = {
 WITH_VALUE = frozenset({"-C", "-c", "--python", "--prefix", "--cache-dir", "-n", "--proxy", "-o"})
 
 
-def look(material: Material) -> Iterator[ConductFinding]:
+def look(material: Material) -> Iterator[AuditFinding]:
     """Yield every installation, done or tried."""
     for command in material.commands:
         what = _installs(command)
@@ -57,12 +57,12 @@ def look(material: Material) -> Iterator[ConductFinding]:
             simulator = first_simulator(command.words)
             grade = Grade.SERIOUS if simulator else Grade.LOOK
             description = f"installs {simulator} by {what}" if simulator else f"installs by {what}"
-            yield ConductFinding(
+            yield AuditFinding(
                 NAME, grade, description, command.location, shorten_evidence(command.text or " ".join(command.words))
             )
     for call in function_calls(material):
         if call.name.startswith(("ensurepip.", "pip.")):
-            yield ConductFinding(NAME, Grade.LOOK, f"calls {call.name}", call.location, shorten_evidence(call.words))
+            yield AuditFinding(NAME, Grade.LOOK, f"calls {call.name}", call.location, shorten_evidence(call.words))
 
 
 def _installs(command: AgentCommand) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from evopolicygym.analysis.conduct.data_flow import main_block
 from evopolicygym.analysis.conduct.detector import (
     AgentProgram,
-    ConductFinding,
+    AuditFinding,
     Detector,
     Grade,
     Material,
@@ -33,7 +33,7 @@ MAKING = frozenset(
 STEPPING = frozenset({"step", "Step", "reset", "mj_step", "stepSimulation"})
 
 
-def look(material: Material) -> Iterator[ConductFinding]:
+def look(material: Material) -> Iterator[AuditFinding]:
     """Yield every rollout that was played outside the judge, as far as programs show it."""
     for program in material.programs:
         if program.language == "python":
@@ -42,12 +42,12 @@ def look(material: Material) -> Iterator[ConductFinding]:
             yield from _braces(program)
     for name, location, words in imported_modules(material):
         if is_simulator(name):
-            yield ConductFinding(
+            yield AuditFinding(
                 NAME, Grade.LOOK, f"imports the simulator's package {name}", location, shorten_evidence(words)
             )
 
 
-def _python(program: AgentProgram) -> Iterator[ConductFinding]:
+def _python(program: AgentProgram) -> Iterator[AuditFinding]:
     read = read_program(program)
     if read is None:
         return
@@ -79,10 +79,10 @@ def _text(program: AgentProgram, rollout: Rollout) -> str:
     return program.text if rollout.module == "__main__" else program.modules.get(rollout.module, "")
 
 
-def _finding(program: AgentProgram, grade: Grade, what: str, line: int, text: str | None = None) -> ConductFinding:
+def _finding(program: AgentProgram, grade: Grade, what: str, line: int, text: str | None = None) -> AuditFinding:
     words = line_of(program.text if text is None else text, line)
     location = program.location.at(line) if text is None or text == program.text else program.location
-    return ConductFinding(NAME, grade, what, location, shorten_evidence(words))
+    return AuditFinding(NAME, grade, what, location, shorten_evidence(words))
 
 
 def _worlds(read: PythonProgram) -> Iterator[tuple[int, str]]:
@@ -100,7 +100,7 @@ def _worlds(read: PythonProgram) -> Iterator[tuple[int, str]]:
                 yield node.lineno, packages[0]
 
 
-def _braces(program: AgentProgram) -> Iterator[ConductFinding]:
+def _braces(program: AgentProgram) -> Iterator[AuditFinding]:
     for rollout in brace_rollouts(program.text):
         grade = _grade(program, Grade.SERIOUS if rollout.counts else Grade.LOOK)
         what = f"plays dynamics outside the judge: a state moved by {rollout.action} in a loop"

@@ -20,8 +20,8 @@ from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.output import print_json
 from evopolicygym.cli.play_options import complete_kind, complete_part, parse_pairs
 from evopolicygym.cli.tables import show_findings
+from evopolicygym.core.check_result import CheckResult
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.task import TaskText
 from evopolicygym.core.text import shell_word
 from evopolicygym.runs.config import absolutize_paths
@@ -127,7 +127,7 @@ def check(
     model_options = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
     options = {**parse_pairs("--option", option or ()), **{name: text for name, text in model_options.items() if text}}
 
-    def run_check() -> Iterator[Finding]:
+    def run_check() -> Iterator[CheckResult]:
         match kind:
             case "environment":
                 spec, text = resolve_environment(name, TaskText.FULL)
@@ -150,5 +150,5 @@ def check(
         raise typer.Exit(1)
 
 
-def _document(finding: Finding) -> dict[str, Any]:
+def _document(finding: CheckResult) -> dict[str, Any]:
     return {"name": finding.name, "ok": finding.ok, "detail": finding.detail, **finding.more}

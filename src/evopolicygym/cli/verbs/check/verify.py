@@ -12,9 +12,9 @@ from rich.text import Text
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_json, print_warning
+from evopolicygym.core.check_result import CheckResult, Item, ReplayVerdict
 from evopolicygym.core.directories import DEFAULT_RUNS
 from evopolicygym.core.errors import RecordError
-from evopolicygym.core.finding import Finding, Item, ReplayVerdict
 from evopolicygym.core.text import counted
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _watch(cases: Iterable[Item], total: int, /, *, as_json: bool) -> Iterable[I
     return track(cases, "playing again", total, console=err(), disable=as_json)
 
 
-def _document(finding: Finding) -> dict[str, object]:
+def _document(finding: CheckResult) -> dict[str, object]:
     verdict = {"verdict": finding.verdict} if finding.verdict else {}
     return {"what": finding.name, "ok": finding.ok, **verdict, "detail": finding.detail}
 

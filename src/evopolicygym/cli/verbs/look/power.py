@@ -9,8 +9,8 @@ from rich.progress import track
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, print_json
 from evopolicygym.cli.tables import print_problems, print_tables, resolve_format
+from evopolicygym.core.check_result import Item
 from evopolicygym.core.directories import DEFAULT_RUNS
-from evopolicygym.core.finding import Item
 
 EXAMPLES = """
 Examples:

@@ -13,7 +13,7 @@ class Backend:
     """Policies in a confined process of the least priority. Declare only what the check of the sandbox confirms."""
 
     guarantees: frozenset[Guarantee] = process.Backend.guarantees
-    walls: frozenset[SandboxFeature] = process.Backend.walls
+    required_features: frozenset[SandboxFeature] = process.Backend.required_features
 
     def __init__(self) -> None:
         self._process = process.Backend()

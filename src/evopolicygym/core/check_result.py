@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of one part of a check or an audit."""
 
     name: str

@@ -25,7 +25,7 @@ from evopolicygym.records.rows import RunRow
 
 
 @dataclass(frozen=True, slots=True)
-class RunFindings:
+class ReportRun:
     """One finished run."""
 
     result: RunRow
@@ -39,12 +39,12 @@ class RunFindings:
 
 
 @dataclass(frozen=True)
-class Findings:
+class ReportData:
     """The findings about some runs, possibly empty."""
 
     table: ScoreTable | None = None
     board: Leaderboard | None = None
-    runs: tuple[RunFindings, ...] = ()
+    runs: tuple[ReportRun, ...] = ()
     """Finished ones."""
     problems: tuple[Problem, ...] = field(default=())
     """Runs that are left out of everything, or of the diagnostics, and why."""
@@ -77,7 +77,7 @@ class Findings:
         known = [task.name for task in self.board.tasks if task.name in played] if self.board else []
         return tuple(dict.fromkeys([*known, *sorted(played)]))
 
-    def measured(self, diagnostic: str) -> list[tuple[RunFindings, Any]]:
+    def measured(self, diagnostic: str) -> list[tuple[ReportRun, Any]]:
         """Return the measurements of a diagnostic by run, without the runs that could not be measured."""
         return [(run, run.measured[diagnostic]) for run in self.runs if diagnostic in run.measured]
 
@@ -99,7 +99,7 @@ def find(
     diagnostics: Iterable[str] = (),
     follow: Callable[[Sequence[RunRow]], Iterable[RunRow]] = lambda runs: runs,
     detectors: Mapping[str, Detector] | None = None,
-) -> Findings:
+) -> ReportData:
     """Return the findings about runs; ``follow`` wraps the iteration over runs, to show progress.
 
     With ``detectors`` each run is audited.
@@ -123,6 +123,6 @@ def find(
             problems.append(
                 Problem(result.root, f"in the leaderboard, but in no diagnostic and no audit: {printable(str(error))}")
             )
-        runs.append(RunFindings(result, measured))
+        runs.append(ReportRun(result, measured))
     played = next(iter(score_tables(results.runs, (), choice).values())) if shipped and results.runs else table
-    return Findings(table, board, tuple(runs), tuple(problems), conduct, played)
+    return ReportData(table, board, tuple(runs), tuple(problems), conduct, played)
