@@ -60,6 +60,7 @@ def test_a_value_for_one_submission(run: OpenRun) -> None:
     )
 
     assert done.returncode == 0, done.stderr
+    assert {"speed=5,", "mode=fast,"} <= set(done.stderr.split())
     assert (charges(run)[0].settings, charges(run)[0].hypothesis) == ({"speed": 5, "mode": "fast"}, "faster")
     for shown in (done, judge(run, "list"), judge(run, "show", "0")):
         assert "speed=5 mode=fast" in shown.stdout

@@ -63,7 +63,8 @@ def submit(seat: Seat, options: Options) -> Answer:
     """Submit without waiting, so that nothing is lost when this program is stopped, then wait."""
     key = options.key or secrets.token_hex(16)
     parent = int(options.parent) if options.parent and options.parent.isdecimal() else options.parent
-    remarks = {"films": options.films, "set": settings(options.set), "parent": parent, "hypothesis": options.expect}
+    values = settings(options.set)
+    remarks = {"films": options.films, "set": values, "parent": parent, "hypothesis": options.expect}
     try:
         answer = seat.accept(",".join(options.indices), key, **remarks)
     except NoJudge:
@@ -74,7 +75,8 @@ def submit(seat: Seat, options: Options) -> Answer:
         raise Unreachable(
             f"{error}\nIt may have been charged; to ask again without a second charge: {again}"
         ) from error
-    tell(f"submission {answer['submit_id']} accepted{'' if options.no_wait else ', playing…'}")
+    with_values = "".join(f", {name}={value}" for name, value in values.items())
+    tell(f"submission {answer['submit_id']} accepted{with_values}{'' if options.no_wait else ', playing…'}")
     return answer if options.no_wait else await_submission(seat, answer["submit_id"])
 
 
