@@ -1,4 +1,4 @@
-"""What an agent knows beforehand against what it learns: runs of one kind of agent by the interface or world they had.
+"""What an agent knows beforehand against what it learns: runs of one kind of agent by interface, world and feedback.
 
 Prints, for each task and condition, every run's first submission and its selected one, and after how many episodes
 half of the way between them was made: ``python benchmarks/known_or_learnt.py [RUNS] [--picture FILE]``. Submissions
@@ -16,13 +16,15 @@ from evopolicygym.core.text import number
 from evopolicygym.records.rows import RunRow
 
 BUNDLE = Path(__file__).parents[1] / "results" / "examples" / "known_or_learnt.tar.gz"
-CONDITIONS = {
-    ("standard", "standard"): "standard",
-    ("permuted", "standard"): "permuted",
-    ("anonymous", "standard"): "anonymous",
-    ("standard", "slippery"): "slippery world",
+COLOURS = {
+    "standard": "#0072b2",
+    "permuted": "#009e73",
+    "anonymous": "#d55e00",
+    "anonymous, returns": "#cc79a7",
+    "slippery world": "#666666",
 }
-"""The name of each interface and world, in the order of the rows."""
+"""The conditions in the order of the rows, and their colours in the picture."""
+USUAL = ("standard", "standard world", "full")
 COLUMNS = ("task", "condition", "first submission", "selected", "held-out", "episodes to half the gain", "submissions")
 
 
@@ -55,6 +57,13 @@ def learning_of(run: RunRow, submissions: Sequence[evopolicygym.SubmissionRow]) 
     return Learning(tuple(curve), first, best, run.score, half, len(submissions))
 
 
+def condition_of(run: RunRow) -> str:
+    """Return what was not as usual in a run: its interface, world and feedback."""
+    world = f"{run.world} world" if run.world else None
+    unusual = [name for name in (run.interface, world, run.feedback) if name not in {None, "", *USUAL}]
+    return ", ".join(map(str, unusual)) or "standard"
+
+
 def read(runs: Path) -> dict[tuple[str, str], list[Learning]]:
     """Return how all runs went, by task and condition."""
     loaded = evopolicygym.load_runs(runs)
@@ -63,9 +72,8 @@ def read(runs: Path) -> dict[tuple[str, str], list[Learning]]:
         of_run[submission.run_id].append(submission)
     found: dict[tuple[str, str], list[Learning]] = defaultdict(list)
     for run in loaded.runs:
-        condition = CONDITIONS[run.interface or "", run.world or ""]
-        found[run.task, condition].append(learning_of(run, of_run[run.run_id]))
-    order = list(CONDITIONS.values())
+        found[run.task, condition_of(run)].append(learning_of(run, of_run[run.run_id]))
+    order = list(COLOURS)
     return dict(sorted(found.items(), key=lambda item: (item[0][0].lower(), order.index(item[0][1]))))
 
 
@@ -79,14 +87,13 @@ def draw(found: dict[tuple[str, str], list[Learning]], picture: Path) -> None:
 
     tasks = list(dict.fromkeys(task for task, _ in found))
     figure, axes = plt.subplots(1, len(tasks), figsize=(3.6 * len(tasks), 3.2), layout="constrained")
-    colours = dict(zip(CONDITIONS.values(), ("#0072b2", "#009e73", "#d55e00", "#666666"), strict=True))
     for axis, task in zip(axes, tasks, strict=True):
         for (of, condition), runs in found.items():
             for at, run in enumerate(runs if of == task else []):
                 spent, worth = zip(*run.curve, strict=True)
                 label = condition if at == 0 else None
-                axis.step(spent, worth, where="post", color=colours[condition], label=label, linewidth=1.4)
-                axis.plot(spent[0], worth[0], "o", color=colours[condition], markersize=4)
+                axis.step(spent, worth, where="post", color=COLOURS[condition], label=label, linewidth=1.4)
+                axis.plot(spent[0], worth[0], "o", color=COLOURS[condition], markersize=4)
         axis.set(title=task, xlabel="train episodes spent", xlim=(0, 130))
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("best validation mean so far")
