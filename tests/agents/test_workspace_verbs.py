@@ -31,6 +31,7 @@ def test_cases_as_words(run: OpenRun) -> None:
     """Cases may be words of their own."""
     assert judge(run, "submit", "0", "1", "4-5").returncode == 0
     assert charges(run)[0].env_instances == (0, 1, 4, 5)
+    assert judge(run, "list").stdout.splitlines()[1].split()[-1] == "0-1,4-5"
 
 
 def test_a_policy_that_can_t_be_loaded_ends_with_4(run: OpenRun) -> None:
@@ -269,6 +270,16 @@ def test_a_run_that_was_closed_with_budget_left(run: OpenRun) -> None:
 def test_nothing_is_submitted_yet(run: OpenRun) -> None:
     """A list without submissions says so."""
     assert judge(run, "list").stdout.startswith("No submissions")
+
+
+def test_bounds_that_are_the_same_are_one_number(run: OpenRun) -> None:
+    """A person reads a bound once where all elements have it; the judge's own answer has each."""
+    whole = json.loads(judge(run, "info", "--json").stdout)["env_meta"]["obs_space"]
+    line = next(line for line in judge(run, "info").stdout.splitlines() if line.strip().startswith("obs_space: "))
+    shown = json.loads(line.partition(": ")[2])
+
+    assert [isinstance(space["low"], list) for space in (whole, shown)] == [True, False]
+    assert whole["low"] == [shown["low"]] * len(whole["low"])
 
 
 def test_its_own_limits(run: OpenRun) -> None:

@@ -24,6 +24,7 @@ from evopolicygym.core.spaces import (
     from_schema,
     sample,
     to_schema,
+    with_small_integers,
 )
 from evopolicygym.core.strict_json import dumps
 
@@ -68,6 +69,25 @@ def test_samples_follow_their_seed(space: Space, seed: int) -> None:
     first, second = (sample(space, np.random.default_rng(seed)) for _ in range(2))
 
     assert same(first, second)
+
+
+@given(spaces, some.integers(0, 2**32 - 1))
+def test_what_a_check_shows_lies_in_the_space(space: Space, seed: int) -> None:
+    """Small integers are drawn from the same space, and all else as before."""
+    drawn = sample(with_small_integers(space), np.random.default_rng(seed))
+    action, clipped = action_reader(space)(transported(space, drawn))
+
+    assert not clipped
+    assert same(drawn, action)
+
+
+def test_integers_without_bounds_are_small_in_a_check() -> None:
+    """A policy may use them as indices; bounds that say something are kept."""
+    tables = Dict((("table", Box((3,), "int32", -(2.0**31), 2.0**31 - 1)), ("known", Box((2,), "int64", 300, 301))))
+    drawn = [sample(with_small_integers(tables), np.random.default_rng(seed)) for seed in range(50)]
+
+    assert {int(number) for one in drawn for number in one["table"]} == set(range(8))
+    assert {int(number) for one in drawn for number in one["known"]} == {300, 301}
 
 
 @given(boxes(), some.data())

@@ -229,7 +229,7 @@ def test_returns_hold_nothing_that_a_policy_wrote(new_run: RunMaker) -> None:
     run.executor.failures = {0: Failure(FailureReason.ERROR, "obs 0.25", 7, "Traceback: obs 0.25")}
     found = submit(run, "0-1")
 
-    assert found["ended"][0] == "failed: error at step 7"
+    assert (found["ended"][0], found["act_seconds"]) == ("failed: error at step 7", None)
     assert [path.name for path in run.feedback(0).rglob("*") if path.is_file()] == ["summary.json"]
     assert "0.25" not in (run.feedback(0) / "summary.json").read_text(encoding="utf-8")
 
@@ -308,6 +308,16 @@ def test_info_has_the_protocols_fields(new_run: RunMaker) -> None:
         "resource_limits"
     ].keys()
     assert (found["allowed_imports"], found["denied_imports"]) == (["numpy==2"], ["gymnasium"])
+
+
+def test_no_module_is_both_allowed_and_denied(new_run: RunMaker) -> None:
+    """A simulator may need a package that policies have too; then they may import it."""
+    run = new_run()
+    state = run.session.state
+    task = replace(state.opened.task, environment=replace(TOY, packages=("numpy", "toys")))
+    told = info(replace(state, opened=replace(state.opened, task=task)), run.executor.info)
+
+    assert told["denied_imports"] == ["gymnasium", "toys"]
 
 
 def test_the_task_is_told_in_sections(new_run: RunMaker) -> None:

@@ -6,7 +6,7 @@ frozen dataclasses below.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -217,6 +217,29 @@ def sample(space: Space, random: np.random.Generator) -> Any:  # noqa: ANN401 - 
             return tuple(sample(part, random) for part in space.spaces)
         case Dict():
             return {name: sample(part, random) for name, part in space.spaces}
+
+
+WIDE, SMALL = 1 << 16, 7
+"""The range from which integers of a Box are no plausible observation, and the largest that is drawn instead."""
+
+
+def with_small_integers(space: Space) -> Space:
+    """Return a space whose integers are small where its bounds say next to nothing, such as those of a dtype.
+
+    Positions in a table or counts are declared with such bounds, and a policy may use them as indices.
+    """
+    match space:
+        case Box() if np.dtype(space.dtype).kind in "iu":
+            low, high = _representable(space)
+            wide = high - low > WIDE
+            least, most = (np.where(wide, np.clip(n, low, high), own) for n, own in ((0, low), (SMALL, high)))
+            return replace(space, low=tuple(map(float, least.ravel())), high=tuple(map(float, most.ravel())))
+        case Tuple():
+            return replace(space, spaces=tuple(map(with_small_integers, space.spaces)))
+        case Dict():
+            return replace(space, spaces=tuple((name, with_small_integers(part)) for name, part in space.spaces))
+        case _:
+            return space
 
 
 def action_reader(space: Space) -> Callable[[Any], tuple[Any, bool]]:

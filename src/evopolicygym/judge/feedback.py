@@ -76,6 +76,7 @@ def summary(
     task, environment = state.opened.task, state.opened.shown_environment
     played = published.status is SubmissionStatus.OK
     episodes = [episode for episode in submission.episodes if episode is not None] if played else []
+    hidden = task.feedback is FeedbackProfile.RETURNS  # a policy can burn processor time at will, to tell what it saw
     return {
         "schema_version": SCHEMA_VERSION,
         "submit_index": submission.index,
@@ -92,8 +93,8 @@ def summary(
         **_returns(episodes),
         "errors": _failed(episodes, timeouts=False) if played else None,
         "timeouts": _failed(episodes, timeouts=True) if played else None,
-        "ended": [_ended(episode, task.feedback) for episode in episodes] or None,
-        "act_seconds": [episode.act_seconds for episode in episodes] or None,
+        "ended": [_ended(episode, hidden=hidden) for episode in episodes] or None,
+        "act_seconds": None if hidden else [episode.act_seconds for episode in episodes] or None,
         "act_seconds_limit": task.limits.act_s,
         **_components(episodes, _component_names(state)),
         **({"success_rate": _success_rate(episodes)} if task.environment.success else {}),
@@ -121,9 +122,9 @@ def _returns(episodes: Sequence[Episode]) -> dict[str, Any]:
     }
 
 
-def _ended(episode: Episode, profile: FeedbackProfile) -> str:
-    """Return how an episode ended; under the profile of returns, of a failure its kind and step alone."""
-    if profile is FeedbackProfile.RETURNS and episode.failure:
+def _ended(episode: Episode, *, hidden: bool) -> str:
+    """Return how an episode ended; where its text is hidden, of a failure the kind and step alone."""
+    if hidden and episode.failure:
         return f"failed: {episode.failure.reason} at step {episode.failure.step}"
     return episode.ended
 

@@ -20,8 +20,8 @@ MAX_ANSWER = 256 << 20
 MAX_MESSAGE = 300
 """Characters of an answer that is not the judge's."""
 NO_ADDRESS = (
-    f"No judge is running: the run is closed, or was stopped. ({INFO_URL} is not set, and there is no {ADDRESS_FILE} "
-    f"here.) Results are in feedback/."
+    f"No judge is running: the run is closed, or was stopped and its user can resume it. ({INFO_URL} is not set, and "
+    f"there is no {ADDRESS_FILE} here.) Results are in feedback/."
 )
 Answer = dict[str, Any]
 

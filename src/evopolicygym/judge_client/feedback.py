@@ -196,8 +196,10 @@ def _columns(name: str, values: list[Any]) -> dict[str, Any]:
 def _means(workspace: Workspace, number: int, name: str) -> dict[int, float]:
     """Return, for each case of a submission, the mean of a field of its summary, such as returns."""
     summary = summaries(workspace).get(number)
-    if summary is None or not summary.get("returns"):
-        raise NotThere(f"Submission {number} has no returns here.")
+    if summary is None:
+        raise NotThere(f"There is no feedback of a submission {number}.")
+    if not summary.get("returns"):
+        raise NotThere(f"Submission {number} has no returns: its status is {summary.get('status')}.")
     values_by_case: dict[int, list[float]] = {}
     for case, value in zip(summary["env_instances"], summary[name], strict=True):
         values_by_case.setdefault(case, []).append(float(value))

@@ -95,7 +95,7 @@ def submissions(answer: Answer) -> str:
         mean, episodes = _number(entry.get("mean_return")), entry.get("n_episodes") or 0
         many = _how_many(entry.get("failed_episodes"), episodes)
         status = f"{entry['status']}, {many} failed" if many else entry["status"]
-        cases = ",".join(map(str, entry.get("env_instances") or []))
+        cases = _ranges(entry.get("env_instances") or [])
         lines.append(f"{entry['submit_id']:>10} {status:>15} {episodes:>8} {mean:>12}  {cases}".rstrip())
         lines += [f"{'':>10} {line}" for line in (entry.get("trouble"), *_remarks(entry)) if line]
     return "\n".join(lines)
@@ -108,8 +108,39 @@ def nested(answer: Answer, indent: str = "") -> str:
         if isinstance(value, dict) and "type" not in value:
             lines += [f"{indent}{name}:", *([nested(value, indent + "  ")] if value else [])]
         else:
-            lines.append(f"{indent}{name}: {value if isinstance(value, str) else json.dumps(value)}")
+            lines.append(f"{indent}{name}: {value if isinstance(value, str) else json.dumps(_short(value))}")
     return "\n".join(lines)
+
+
+def _short(value: object) -> object:
+    """Return a description of spaces in which bounds that are the same for all elements are one number."""
+    if isinstance(value, list):
+        return [_short(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    bounds = {name: _the_same(value[name]) for name in ("low", "high") if isinstance(value.get(name), list)}
+    return {name: _short(part) for name, part in value.items()} | {
+        name: bound for name, bound in bounds.items() if bound is not None
+    }
+
+
+def _the_same(numbers: object) -> object:
+    """Return the one value of nested lists; None if there are several, or none."""
+    if not isinstance(numbers, list):
+        return numbers
+    values = {_the_same(number) for number in numbers}
+    return values.pop() if len(values) == 1 else None
+
+
+def _ranges(cases: "list[int]") -> str:
+    """Return cases as they can be submitted again: 0-7,12."""
+    runs: list[list[int]] = []
+    for case in cases:
+        if runs and case == runs[-1][-1] + 1:
+            runs[-1].append(case)
+        else:
+            runs.append([case])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _how_many(failed: "int | None", episodes: int) -> str:

@@ -46,6 +46,7 @@ def info(state: RunState, executor_info: ExecutorInfo, rules: AgentRules = NO_RU
     """Return what ``GET /info`` answers."""
     task, opened = state.opened.task, state.opened
     environment = opened.shown_environment
+    allowed = {name.partition("==")[0] for name in executor_info.allowed_imports}
     return {
         "state": {
             "remaining_budget": state.remaining,
@@ -76,7 +77,7 @@ def info(state: RunState, executor_info: ExecutorInfo, rules: AgentRules = NO_RU
         "feedback_profile": task.feedback.value,
         "finish_allowed": task.finish_allowed,
         "allowed_imports": list(executor_info.allowed_imports),
-        "denied_imports": ["gymnasium", *environment.packages],
+        "denied_imports": [name for name in ("gymnasium", *environment.packages) if name not in allowed],
         "protocol_version": PROTOCOL_VERSION,
         "schema_version": SCHEMA_VERSION,
     }

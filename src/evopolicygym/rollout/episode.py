@@ -19,7 +19,7 @@ import numpy as np
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.core.interface import BoundInterface, shown_info, shown_spec
 from evopolicygym.core.rollout import ATTEMPTS, MOST_PRINTED, Episode, EpisodeJob, Failure, FailureReason, Trial
-from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema, sample
+from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema, sample, with_small_integers
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.environment import Environment, PlayedEnvironment, play_through
@@ -335,7 +335,7 @@ def try_policy(zygote: Zygote, context: PolicyContext, limits: Limits, watchdog:
 
 def _try_act(policy: PolicyProcess, context: PolicyContext) -> Failure | float:
     """Have a policy act once on a sampled observation; return its failure, or the seconds that it took."""
-    observation = sample(from_schema(context.obs_space), np.random.default_rng(SEED))
+    observation = sample(with_small_integers(from_schema(context.obs_space)), np.random.default_rng(SEED))
     try:
         policy.reset()
         policy.write_observation(observation)
