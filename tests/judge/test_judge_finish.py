@@ -222,6 +222,6 @@ def test_what_an_agent_may_use_is_told() -> None:
     used = {"turns_used": 1, "time_used_s": 4.1, "cost_used_usd": 0.1235, "tokens_used": 23, "max_quiet_s": 7.0}
 
     assert found == [
-        {"max_turns": 3, "max_time_s": 60.0, "max_cost_usd": 5.0, "max_tokens": 1000, **used},
-        {"max_turns": 9, "max_time_s": None, "max_cost_usd": None, "max_tokens": None, **used},
+        {"max_turns": 3, "max_time_s": 60.0, "time_left_s": 55.9, "max_cost_usd": 5.0, "max_tokens": 1000, **used},
+        {"max_turns": 9, "max_time_s": None, "time_left_s": None, "max_cost_usd": None, "max_tokens": None, **used},
     ]

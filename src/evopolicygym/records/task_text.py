@@ -94,6 +94,7 @@ def _agent_limits(state: RunState, rules: AgentRules) -> dict[str, Any]:
         "max_quiet_s": rules.quiet_s,
         "turns_used": state.turns - state.pauses,
         "time_used_s": round(used.seconds, 1),
+        "time_left_s": None if allowance.seconds is None else round(max(0.0, allowance.seconds - used.seconds), 1),
         "cost_used_usd": round(used.cost, 4),
         "tokens_used": used.tokens,
     }
