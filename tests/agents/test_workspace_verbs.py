@@ -70,6 +70,17 @@ def test_a_value_for_one_submission(run: OpenRun) -> None:
     assert judge(run, "check", "--set", "sped=1").returncode == 1
 
 
+def test_numbers_as_people_write_them(run: OpenRun) -> None:
+    """A number may begin with its point or a plus; a whole number that gets a decimal is refused with what to do."""
+    (run.paths.system / "parameters.json").write_text('{"lift": 0.5, "count": 3}')
+    for number, word in enumerate(("-.25", "+.5", "+2")):
+        done = judge(run, "submit", "0", "--set", f"lift={word}")
+        assert charges(run)[number].settings == {"lift": float(word)}, done.stderr
+    refused = judge(run, "submit", "0", "--set", "count=2.5")
+
+    assert (refused.returncode, "1.0" in refused.stderr, len(charges(run))) == (1, True, 3)
+
+
 def test_differences(run: OpenRun) -> None:
     """Two submissions are compared line by line, and one with what lies in system/ now."""
     for text in ("1", "2\n"):

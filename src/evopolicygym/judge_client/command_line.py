@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import os
+import re
 import secrets
 import shlex
 import sys
@@ -88,7 +89,7 @@ def settings(words: "list[str] | None") -> "dict[str, object]":
         if not equals:
             raise NotThere(f"Invalid --set {word}: expected NAME=VALUE, such as --set speed=4.6.")
         try:
-            value = json.loads(text)
+            value = json.loads(re.sub(r"^([+-]?)\.(?=[0-9])", r"\g<1>0.", text).removeprefix("+"))
         except ValueError:
             value = text
         parameters[name] = value if isinstance(value, bool | int | float | str) else text

@@ -325,6 +325,7 @@ def with_settings(content: bytes, settings: Mapping[str, Setting]) -> bytes:
         if not _fits(value, declared[name]):
             raise _settings_refusal(
                 f"{name} is {_kind(declared[name])} in {PARAMETERS}, so it can't be set to {value!r}"
+                f"{'; write it as a decimal there, such as 1.0' if isinstance(value, float) and type(declared[name]) is int else ''}"
             )
     return _replace_values(content.decode("utf-8"), settings).encode()
 
