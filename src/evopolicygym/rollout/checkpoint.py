@@ -323,9 +323,10 @@ def with_settings(content: bytes, settings: Mapping[str, Setting]) -> bytes:
         if name not in declared:
             raise _settings_refusal(f"{PARAMETERS} declares no parameter {name!r}; it declares {_list_names(declared)}")
         if not _fits(value, declared[name]):
+            is_whole = isinstance(value, float) and type(declared[name]) is int
             raise _settings_refusal(
                 f"{name} is {_kind(declared[name])} in {PARAMETERS}, so it can't be set to {value!r}"
-                f"{'; write it as a decimal there, such as 1.0' if isinstance(value, float) and type(declared[name]) is int else ''}"
+                f"{'; write it as a decimal there, such as 1.0' if is_whole else ''}"
             )
     return _replace_values(content.decode("utf-8"), settings).encode()
 
