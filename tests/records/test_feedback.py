@@ -24,6 +24,7 @@ from evopolicygym.records.task_text import info, task_text
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.runs.workspace import create_workspace
+from evopolicygym.specs import catalog
 from fakes import (
     PATIENCE_S,
     SECRET,
@@ -328,8 +329,18 @@ def test_the_task_is_told_in_sections(new_run: RunMaker) -> None:
     assert headings == [
         *("Objective", "Observation", "Action", "Reward", "Success", "Termination", "Budget", "Policy", "Rules"),
     ]
+    assert text.partition("## Termination\n")[2].split("##")[0].strip() == "After three steps. Truncated after 3 steps."
     assert "- 1: go" in text
     assert "- [0] place (-inf to inf)" in text
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_the_limit_on_steps_is_told_once(new_run: RunMaker, name: str) -> None:
+    """Descriptions of Core16 name the limit, so that nothing is added to them."""
+    state, spec = new_run().session.state, catalog.load(name)
+    told = task_text(replace(state, opened=replace(state.opened, task=replace(state.opened.task, environment=spec))))
+
+    assert told.partition("## Termination\n")[2].split("##")[0].count("after") == spec.termination.count("after")
 
 
 def staged(root: Path) -> RunPaths:

@@ -10,7 +10,7 @@ from evopolicygym.core.rollout import ExecutorInfo
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
-from evopolicygym.core.task import Memory, Task, TaskInterface, TaskText
+from evopolicygym.core.task import EnvironmentSpec, Memory, Task, TaskInterface, TaskText
 from evopolicygym.core.world import world_text
 from evopolicygym.records.interface_text import PERMUTED_NOTE, changes_text, plain_text
 from evopolicygym.records.paths import FILM, SHEET
@@ -111,7 +111,7 @@ def task_text(state: RunState, *, has_workspace: bool = True) -> str:
         "World": _world_text(task),
         "Reward": environment.reward,
         "Success": environment.success.meaning if environment.success else "",
-        "Termination": f"{environment.termination} An episode is cut after {environment.max_steps} steps.",
+        "Termination": _termination_text(environment),
         "Budget": _budget_text(task),
         "Films": _films_text(task.films),
         "Policy": CONTRACT + _packages_text(task.policy_packages, has_workspace=has_workspace),
@@ -119,6 +119,14 @@ def task_text(state: RunState, *, has_workspace: bool = True) -> str:
     }
     parts = (f"## {title}\n\n{text.strip()}\n" for title, text in sections.items() if text)
     return f"# Task: {environment.name}\n\n" + "\n".join(parts)
+
+
+def _termination_text(environment: EnvironmentSpec) -> str:
+    """Return how episodes end, with the limit on steps where the description doesn't name it."""
+    described = environment.termination.strip()
+    if f"runcated after {environment.max_steps} steps" in " ".join(described.split()):
+        return described
+    return f"{described} Truncated after {environment.max_steps} steps."
 
 
 def _budget_text(task: Task) -> str:
