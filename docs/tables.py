@@ -58,7 +58,10 @@ SUITE = (
 HEADROOM = ("task", "kind", "0", "1", "whose", "seconds")
 PLAYED_AFTER = ("16", "32", "64", "128")
 """Episodes."""
-PLAYED = ("task", "episodes", "submissions", "first", *(f"after {spent}" for spent in PLAYED_AFTER), "held-out ± s.e.", "share")
+PLAYED = (
+    *("task", "episodes", "submissions", "first", *(f"after {spent}" for spent in PLAYED_AFTER)),
+    *("held-out ± s.e.", "share"),
+)
 COLUMNS = ("submission", "parent", "edit", "lines", "validation", "gain", "hit", "new best", "hypothesis")
 TABLE = re.compile(r"(<!-- table: ([^\n]*) -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
 
@@ -156,7 +159,8 @@ def played_table(name: str) -> str:
             ]
             share = task.normalised(score.mean)
             rows.append([
-                f"`{task.name}`", str(record.state.budget - record.state.remaining), str(len(curve.points)), *("-" if best is None else f"{best:,.4g}" for best in bests),
+                f"`{task.name}`", str(record.state.budget - record.state.remaining), str(len(curve.points)),
+                *("-" if best is None else f"{best:,.4g}" for best in bests),
                 plus_minus(score.mean, score.standard_error), "-" if share is None else f"{share:.2f}",
             ])  # fmt: skip
     return "".join(f"| {' | '.join(row)} |\n" for row in [PLAYED, ["---"] * len(PLAYED), *rows])
