@@ -25,6 +25,7 @@ COLOURS = {
 }
 """The conditions in the order of the rows, and their colours in the picture."""
 USUAL = ("standard", "standard world", "full")
+"""What a condition's name leaves out."""
 COLUMNS = ("task", "condition", "first submission", "selected", "held-out", "episodes to half the gain", "submissions")
 
 

@@ -58,10 +58,8 @@ SUITE = (
 HEADROOM = ("task", "kind", "0", "1", "whose", "seconds")
 PLAYED_AFTER = ("16", "32", "64", "128")
 """Episodes."""
-PLAYED = (
-    *("task", "episodes", "submissions", "first", *(f"after {spent}" for spent in PLAYED_AFTER)),
-    *("held-out ± s.e.", "share"),
-)
+PLAYED_FIRST = ("task", "episodes", "submissions", "first")
+PLAYED = (*PLAYED_FIRST, *(f"after {spent}" for spent in PLAYED_AFTER), "held-out ± s.e.", "share")
 COLUMNS = ("submission", "parent", "edit", "lines", "validation", "gain", "hit", "new best", "hypothesis")
 TABLE = re.compile(r"(<!-- table: ([^\n]*) -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
 

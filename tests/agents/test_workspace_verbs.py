@@ -72,13 +72,15 @@ def test_a_value_for_one_submission(run: OpenRun) -> None:
 
 def test_numbers_as_people_write_them(run: OpenRun) -> None:
     """A number may begin with its point or a plus; a whole number that gets a decimal is refused with what to do."""
-    (run.paths.system / "parameters.json").write_text('{"lift": 0.5, "count": 3}')
+    (run.paths.system / "parameters.json").write_text('{"lift": 0.5, "count": 3, "mode": "slow"}')
     for number, word in enumerate(("-.25", "+.5", "+2")):
         done = judge(run, "submit", "0", "--set", f"lift={word}")
         assert charges(run)[number].settings == {"lift": float(word)}, done.stderr
+    judge(run, "submit", "0", "--set", "mode=+true")
     refused = judge(run, "submit", "0", "--set", "count=2.5")
 
-    assert (refused.returncode, "1.0" in refused.stderr, len(charges(run))) == (1, True, 3)
+    assert charges(run)[3].settings == {"mode": "+true"}
+    assert (refused.returncode, "1.0" in refused.stderr, len(charges(run))) == (1, True, 4)
 
 
 def test_differences(run: OpenRun) -> None:

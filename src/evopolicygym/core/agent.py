@@ -483,10 +483,10 @@ class ForgetfulAgent(Protocol):
 
 @runtime_checkable
 class OutputReader(Protocol):
-    """An agent that can't play without what its policies print."""
+    """An agent that says whether it reads what its policies print."""
 
     reads_output: bool
-    """Always true."""
+    """Whether it can't play without."""
 
 
 @runtime_checkable

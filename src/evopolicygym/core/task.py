@@ -225,6 +225,11 @@ class FeedbackProfile(StrEnum):
     RETURNS = "returns"
     """The summary alone: neither trajectories nor what policies print or raise, which could hold the same."""
 
+    @property
+    def shows_episodes(self) -> bool:
+        """Whether an agent sees more of an episode than numbers in the summary."""
+        return self is not FeedbackProfile.RETURNS
+
 
 class Memory(StrEnum):
     """What a conversation of an agent has of those before it."""

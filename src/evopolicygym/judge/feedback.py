@@ -10,12 +10,12 @@ from typing import Any
 
 from evopolicygym.core.agent import AllowanceUse
 from evopolicygym.core.event import SCHEMA_VERSION, SubmissionCharged, SubmissionPublished
-from evopolicygym.core.rollout import Episode, FailureReason, Recording
+from evopolicygym.core.rollout import Episode, FailureReason
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import total
 from evopolicygym.core.strict_json import dumps
 from evopolicygym.core.submission import STARTER, LoadError, SubmissionStatus
-from evopolicygym.core.task import BudgetRule, FeedbackProfile, Memory
+from evopolicygym.core.task import BudgetRule, Memory
 from evopolicygym.judge.films import FilmReply, film_notes
 from evopolicygym.judge.request import STARTER_WORD
 from evopolicygym.records.paths import EPISODES, SUMMARY, RunPaths
@@ -49,14 +49,6 @@ def first_visible(state: RunState) -> int:
     return 0 if state.opened.task.memory is Memory.FULL else state.conversation_start
 
 
-def recording(profile: FeedbackProfile) -> Recording | None:
-    """Return what of a train episode is written down under a profile; None: no files.
-
-    Of returns no output is shown either, nor the text of a failure, as a policy can write there what it observes.
-    """
-    return None if profile is FeedbackProfile.RETURNS else Recording.TRAJECTORY
-
-
 def write_summary(
     paths: RunPaths, state: RunState, index: int, published: SubmissionPublished, films: Sequence[FilmReply] = ()
 ) -> None:
@@ -76,7 +68,7 @@ def summary(
     task, environment = state.opened.task, state.opened.shown_environment
     played = published.status is SubmissionStatus.OK
     episodes = [episode for episode in submission.episodes if episode is not None] if played else []
-    hidden = task.feedback is FeedbackProfile.RETURNS  # a policy can burn processor time at will, to tell what it saw
+    shown = task.feedback.shows_episodes  # a policy can burn processor time at will, to tell what it saw
     return {
         "schema_version": SCHEMA_VERSION,
         "submit_index": submission.index,
@@ -93,8 +85,8 @@ def summary(
         **_returns(episodes),
         "errors": _failed(episodes, timeouts=False) if played else None,
         "timeouts": _failed(episodes, timeouts=True) if played else None,
-        "ended": [_ended(episode, hidden=hidden) for episode in episodes] or None,
-        "act_seconds": None if hidden else [episode.act_seconds for episode in episodes] or None,
+        "ended": [_ended(episode, in_full=shown) for episode in episodes] or None,
+        "act_seconds": [episode.act_seconds for episode in episodes] or None if shown else None,
         "act_seconds_limit": task.limits.act_s,
         **_components(episodes, _component_names(state)),
         **({"success_rate": _success_rate(episodes)} if task.environment.success else {}),
@@ -122,11 +114,11 @@ def _returns(episodes: Sequence[Episode]) -> dict[str, Any]:
     }
 
 
-def _ended(episode: Episode, *, hidden: bool) -> str:
-    """Return how an episode ended; where its text is hidden, of a failure the kind and step alone."""
-    if hidden and episode.failure:
-        return f"failed: {episode.failure.reason} at step {episode.failure.step}"
-    return episode.ended
+def _ended(episode: Episode, *, in_full: bool) -> str:
+    """Return how an episode ended; not in full, of a failure the kind and step without its message."""
+    if in_full or episode.failure is None:
+        return episode.ended
+    return f"failed: {episode.failure.reason} at step {episode.failure.step}"
 
 
 def _mean(values: Sequence[float]) -> float:

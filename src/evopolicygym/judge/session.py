@@ -148,15 +148,15 @@ def play_submission(rollouts: Rollouts, submission: SubmissionState) -> None:
 def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
     state = rollouts.writer.state
     episodes = rollouts.writer.paths.staged_feedback(submission.index) / EPISODES
-    recording = feedback.recording(state.opened.task.feedback)
     episodes.mkdir(parents=True, exist_ok=True)
+    shown = state.opened.task.feedback.shows_episodes
     return [
         rollouts.job_builder.job(
             Split.TRAIN,
             submission.charged.env_instances[local],
             local,
-            episodes / episode_name(submission.first_global_episode + local) if recording else None,
-            recording or Recording.OUTPUT,
+            episodes / episode_name(submission.first_global_episode + local) if shown else None,
+            Recording.TRAJECTORY,
         )
         for local in submission.missing
     ]

@@ -57,6 +57,8 @@ PRINTED = "-"
 PROGRESS_S = 20.0
 """Seconds between two lines of progress while a submission is awaited."""
 LOADING, LOADED = ("submit", "wait", "show", "check"), ("ok", "playing")
+ODD_NUMBER = re.compile(r"\A([+-]?)(\.?)(?=[0-9])")
+"""How a number begins that people write and JSON doesn't know: +2, .5, -.25."""
 Options = argparse.Namespace
 
 
@@ -89,11 +91,16 @@ def settings(words: "list[str] | None") -> "dict[str, object]":
         if not equals:
             raise NotThere(f"Invalid --set {word}: expected NAME=VALUE, such as --set speed=4.6.")
         try:
-            value = json.loads(re.sub(r"^([+-]?)\.(?=[0-9])", r"\g<1>0.", text).removeprefix("+"))
+            value = json.loads(ODD_NUMBER.sub(_as_json, text))
         except ValueError:
             value = text
         parameters[name] = value if isinstance(value, bool | int | float | str) else text
     return parameters
+
+
+def _as_json(start: "re.Match[str]") -> str:
+    """Return the beginning of a number as JSON has it."""
+    return start[1].replace("+", "") + ("0." if start[2] else "")
 
 
 def check(seat: Seat, options: Options) -> Answer:

@@ -82,16 +82,16 @@ def compare(workspace: Workspace, numbers: Sequence[int]) -> str:
         {number: _means(workspace, number, name) for number in (first, *others)}
         for name in ("returns", "episode_lengths")
     )
-    apart = {other: _differences(returns[first], returns[other]) for other in others}
-    if none_shared := [other for other in others if not apart[other]]:
-        raise NotThere(f"Submissions {first} and {none_shared[0]} have no case in common.")
+    differences = {other: _differences(returns[first], returns[other]) for other in others}
+    if unrelated := [other for other in others if not differences[other]]:
+        raise NotThere(f"Submissions {first} and {unrelated[0]} have no case in common.")
     heads = [f"{'case':>6}", *(f"{f'submission {number}':>15}" for number in returns)]
     lines = ["   ".join((" ".join([*heads, *([f"{'difference':>12}"] if len(others) == 1 else [])]), "lengths"))]
-    for case in sorted(set().union(*apart.values())):
-        cells = [f"{case:>6}", *(f"{_cell_of(returns[number], case):>15}" for number in returns)]
-        cells += [f"{apart[others[0]][case]:>+12.6g}"] if len(others) == 1 else []
-        lines.append(f"{' '.join(cells)}   {' → '.join(_cell_of(lengths[number], case) for number in returns)}")
-    return "\n".join([*lines, *(_difference(first, other, [*apart[other].values()]) for other in others)])
+    for case in sorted(set().union(*differences.values())):
+        cells = [f"{case:>6}", *(f"{_number_on(returns[number], case):>15}" for number in returns)]
+        cells += [f"{differences[others[0]][case]:>+12.6g}"] if len(others) == 1 else []
+        lines.append(f"{' '.join(cells)}   {' → '.join(_number_on(lengths[number], case) for number in returns)}")
+    return "\n".join([*lines, *(_difference_line(first, other, [*differences[other].values()]) for other in others)])
 
 
 def _differences(first: dict[int, float], other: dict[int, float]) -> dict[int, float]:
@@ -99,11 +99,11 @@ def _differences(first: dict[int, float], other: dict[int, float]) -> dict[int, 
     return {case: other[case] - first[case] for case in first.keys() & other.keys()}
 
 
-def _cell_of(values: dict[int, float], case: int) -> str:
+def _number_on(values: dict[int, float], case: int) -> str:
     return f"{values[case]:.6g}" if case in values else "-"
 
 
-def _difference(first: int, other: int, differences: list[float]) -> str:
+def _difference_line(first: int, other: int, differences: list[float]) -> str:
     """Return a line on how the returns of one submission differ from those of the first."""
     cases = len(differences)
     error = statistics.stdev(differences) / cases**0.5 if cases > 1 else None

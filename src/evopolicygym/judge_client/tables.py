@@ -108,27 +108,27 @@ def nested(answer: Answer, indent: str = "") -> str:
         if isinstance(value, dict) and "type" not in value:
             lines += [f"{indent}{name}:", *([nested(value, indent + "  ")] if value else [])]
         else:
-            lines.append(f"{indent}{name}: {value if isinstance(value, str) else json.dumps(_short(value))}")
+            lines.append(f"{indent}{name}: {value if isinstance(value, str) else json.dumps(_with_one_bound(value))}")
     return "\n".join(lines)
 
 
-def _short(value: object) -> object:
+def _with_one_bound(value: object) -> object:
     """Return a description of spaces in which bounds that are the same for all elements are one number."""
     if isinstance(value, list):
-        return [_short(part) for part in value]
+        return [_with_one_bound(part) for part in value]
     if not isinstance(value, dict):
         return value
-    bounds = {name: _the_same(value[name]) for name in ("low", "high") if isinstance(value.get(name), list)}
-    return {name: _short(part) for name, part in value.items()} | {
+    bounds = {name: _one_bound(value[name]) for name in ("low", "high") if isinstance(value.get(name), list)}
+    return {name: _with_one_bound(part) for name, part in value.items()} | {
         name: bound for name, bound in bounds.items() if bound is not None
     }
 
 
-def _the_same(numbers: object) -> object:
+def _one_bound(numbers: object) -> object:
     """Return the one value of nested lists; None if there are several, or none."""
     if not isinstance(numbers, list):
         return numbers
-    values = {_the_same(number) for number in numbers}
+    values = {_one_bound(number) for number in numbers}
     return values.pop() if len(values) == 1 else None
 
 

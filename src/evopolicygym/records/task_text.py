@@ -124,7 +124,7 @@ def task_text(state: RunState, *, has_workspace: bool = True) -> str:
 def _termination_text(environment: EnvironmentSpec) -> str:
     """Return how episodes end, with the limit on steps where the description doesn't name it."""
     described = environment.termination.strip()
-    if f"runcated after {environment.max_steps} steps" in " ".join(described.split()):
+    if f"truncated after {environment.max_steps} steps" in " ".join(described.lower().split()):
         return described
     return f"{described} Truncated after {environment.max_steps} steps."
 

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.rollout import Recording
 from evopolicygym.core.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Text, Tuple, from_schema
 from evopolicygym.core.storage import size_text
 from evopolicygym.core.task import Task
-from evopolicygym.judge.feedback import recording
 from evopolicygym.records.trajectories import MAX_INLINE
 
 STEP_BYTES = 200
@@ -27,7 +25,7 @@ LEAST_SHARE = 0.01
 def forecast_bytes(task: Task, observation_schema: Mapping[str, Any]) -> int:
     """Return the bytes of all train episodes if each has all its steps and no observation can be compressed."""
     steps = 0
-    if recording(task.feedback) is Recording.TRAJECTORY:
+    if task.feedback.shows_episodes:
         steps = (task.environment.max_steps + 1) * _bytes_of_step(from_schema(observation_schema))
     return task.budget.episodes * (OUTPUT_BYTES + steps)
 

@@ -37,7 +37,7 @@ from evopolicygym.core.interface import InterfaceDraw, interface_key
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Executor
 from evopolicygym.core.run import RunState
-from evopolicygym.core.task import EnvironmentSpec, FeedbackProfile, Memory, PolicyContext, Task, TaskInterface
+from evopolicygym.core.task import EnvironmentSpec, Memory, PolicyContext, Task, TaskInterface
 from evopolicygym.core.text import now, printable, shell_word
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.environments.versions import simulators_of
@@ -129,7 +129,7 @@ def refuse_unsuitable(config: RunConfig, agent: Agent) -> None:
 
 def _refuse_feedback(config: RunConfig, agent: Agent) -> None:
     """Raise ``UsageError`` if an agent needs more feedback than its run has."""
-    if config.task.feedback is FeedbackProfile.RETURNS and isinstance(agent, OutputReader):
+    if isinstance(agent, OutputReader) and agent.reads_output and not config.task.feedback.shows_episodes:
         raise UsageError(
             f"Invalid feedback: expected full or traces for the agent {config.agent.name!r}, which reads what its "
             f"policies print of their observations, got returns."

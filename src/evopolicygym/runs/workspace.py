@@ -71,7 +71,7 @@ def create_workspace(
         (paths.workspace / PACKAGES).mkdir()
         python = ".".join(platform.python_version_tuple()[:2])
         _insert_section(paths, "packages.md", BEFORE_BUDGET, names=", ".join(policy_packages), python=python)
-    _insert_section(paths, "returns.md" if feedback is FeedbackProfile.RETURNS else "episodes.md", AFTER_FEEDBACK)
+    _insert_section(paths, "episodes.md" if feedback.shows_episodes else "returns.md", AFTER_FEEDBACK)
     if films:
         _insert_section(paths, "films.md", AFTER_FEEDBACK, films=films, a_submission=FILMS_A_SUBMISSION)
 
